@@ -1,0 +1,1 @@
+//! Arithmetic in finite fields of characteristic 2.

@@ -1,0 +1,1 @@
+//! Random linear network coding over a generation of equal blocks.

@@ -1,0 +1,1 @@
+//! A safe layer over DPDK: EAL, memory pools, mbufs, ports and queues.

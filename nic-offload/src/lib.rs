@@ -1,0 +1,1 @@
+//! Lowers Heddle's rules to what a NIC can do, and reports what it cannot.

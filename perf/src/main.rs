@@ -1,0 +1,3 @@
+//! Benchmarks, comparisons and reports.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What every engine and tool shares off the packet path: configuration, metrics, control, logs.
