@@ -6,5 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod gf;
+mod named;
 pub mod node;
 pub mod rlnc;
+pub mod wire;
