@@ -1,1 +1,3 @@
 //! What every engine and tool shares off the packet path: configuration, metrics, control, logs.
+
+pub mod config;
