@@ -3,7 +3,7 @@
 //! Everything here is `no_std`, allocates nothing, does no input or output and has no clock: an engine
 //! hands frames and the time in ([`node`]). No call panics, whatever the input.
 #![cfg_attr(not(test), no_std)]
-#![deny(missing_docs)]
+#![deny(missing_docs, unsafe_code)]
 
 pub mod gf;
 mod named;

@@ -1,0 +1,154 @@
+//! GF(2^16): symbols of two octets.
+
+use super::tables::{invert, multiply};
+use super::{Field, RowSet, Rows, RowsMut, sealed};
+
+const POLYNOMIAL: u32 = 0x1100B;
+
+/// GF(2^16) with x^16 + x^12 + x^3 + x + 1 (0x1100B); the symbol's low octet comes first when `LITTLE_ENDIAN`.
+///
+/// Rows have an even number of octets; an odd octet at the end is left alone.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wide<const LITTLE_ENDIAN: bool>;
+
+/// GF(2^16), symbols high octet first.
+pub type Gf65536 = Wide<false>;
+/// GF(2^16), symbols low octet first.
+pub type Gf65536Le = Wide<true>;
+
+/// Multiplication by a constant: entry x of table n is the product with x shifted left by 4 n.
+struct NibbleProducts([[u16; 16]; 4]);
+
+impl NibbleProducts {
+    fn new(c: u16) -> Self {
+        let mut shifted = u32::from(c);
+        let tables = [(); 4].map(|()| {
+            let images = [(); 4].map(|()| {
+                let image = shifted;
+                shifted = multiply(shifted, 2, 16, POLYNOMIAL);
+                image as u16
+            });
+            let mut table = [0; 16];
+            for (x, product) in table.iter_mut().enumerate() {
+                for (bit, image) in images.iter().enumerate() {
+                    if x >> bit & 1 != 0 {
+                        *product ^= image;
+                    }
+                }
+            }
+            table
+        });
+        Self(tables)
+    }
+
+    fn product(&self, x: u16) -> u16 {
+        let [a, b, c, d] = &self.0;
+        a[usize::from(x & 15)]
+            ^ b[usize::from(x >> 4 & 15)]
+            ^ c[usize::from(x >> 8 & 15)]
+            ^ d[usize::from(x >> 12)]
+    }
+}
+
+impl<const LITTLE_ENDIAN: bool> Wide<LITTLE_ENDIAN> {
+    const fn load(octets: [u8; 2]) -> u16 {
+        if LITTLE_ENDIAN { u16::from_le_bytes(octets) } else { u16::from_be_bytes(octets) }
+    }
+
+    const fn store(symbol: u16) -> [u8; 2] {
+        if LITTLE_ENDIAN { symbol.to_le_bytes() } else { symbol.to_be_bytes() }
+    }
+}
+
+impl<const LITTLE_ENDIAN: bool> sealed::Sealed for Wide<LITTLE_ENDIAN> {}
+
+impl<const LITTLE_ENDIAN: bool> Field for Wide<LITTLE_ENDIAN> {
+    type Element = u16;
+
+    const NAME: &'static str = "GF(2^16)";
+    const BITS: u32 = 16;
+    const POLYNOMIAL: u32 = POLYNOMIAL;
+    const ZERO: u16 = 0;
+    const ONE: u16 = 1;
+
+    #[inline]
+    fn element(value: u16) -> u16 {
+        value
+    }
+
+    #[inline]
+    fn add(a: u16, b: u16) -> u16 {
+        a ^ b
+    }
+
+    fn mul(a: u16, b: u16) -> u16 {
+        multiply(a.into(), b.into(), 16, POLYNOMIAL) as u16
+    }
+
+    fn inv(a: u16) -> Option<u16> {
+        (a != 0).then(|| invert(a.into(), 16, POLYNOMIAL) as u16)
+    }
+
+    #[inline]
+    fn get(octets: &[u8], index: usize) -> u16 {
+        let (symbols, _) = octets.as_chunks::<2>();
+        symbols.get(index).map_or(0, |symbol| Self::load(*symbol))
+    }
+
+    #[inline]
+    fn set(octets: &mut [u8], index: usize, value: u16) {
+        let (symbols, _) = octets.as_chunks_mut::<2>();
+        if let Some(symbol) = symbols.get_mut(index) {
+            *symbol = Self::store(value);
+        }
+    }
+
+    fn mul_add(dst: &mut [u8], c: u16, src: &[u8]) {
+        let products = NibbleProducts::new(c);
+        let (dst, _) = dst.as_chunks_mut::<2>();
+        let (src, _) = src.as_chunks::<2>();
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = Self::store(Self::load(*d) ^ products.product(Self::load(*s)));
+        }
+    }
+
+    fn scale(dst: &mut [u8], c: u16) {
+        let products = NibbleProducts::new(c);
+        let (dst, _) = dst.as_chunks_mut::<2>();
+        for d in dst {
+            *d = Self::store(products.product(Self::load(*d)));
+        }
+    }
+
+    fn combine<S: RowSet + ?Sized>(
+        dst: &mut [u8],
+        coefficients: &[u8],
+        sources: &S,
+        accumulate: bool,
+    ) {
+        if !accumulate {
+            dst.fill(0);
+        }
+        for index in 0..sources.count() {
+            let c = Self::get(coefficients, index);
+            if c != 0 {
+                Self::mul_add(dst, c, sources.row(index));
+            }
+        }
+    }
+
+    fn product<S: RowSet + ?Sized>(dst: &mut RowsMut<'_>, coefficients: &Rows<'_>, sources: &S) {
+        for (output, row) in dst.iter_mut().enumerate() {
+            Self::combine(row, coefficients.get(output), sources, false);
+        }
+    }
+
+    fn add_outer(dst: &mut RowsMut<'_>, coefficients: &[u8], src: &[u8]) {
+        for (index, row) in dst.iter_mut().enumerate() {
+            let c = Self::get(coefficients, index);
+            if c != 0 {
+                Self::mul_add(row, c, src);
+            }
+        }
+    }
+}

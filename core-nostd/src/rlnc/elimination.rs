@@ -1,0 +1,288 @@
+//! Gaussian elimination on coding vectors.
+
+use super::{RlncError, vector_octets};
+use crate::gf::{Field, MAX_VECTOR_OCTETS, Rows, RowsMut};
+use core::marker::PhantomData;
+
+/// A set of block numbers from 0 to 255.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BlockSet([u64; 4]);
+
+impl BlockSet {
+    /// The set with no block in it.
+    pub const EMPTY: Self = Self([0; 4]);
+
+    /// The blocks 0 to `count` - 1.
+    pub fn first(count: u8) -> Self {
+        let mut set = Self::EMPTY;
+        let mut left = u32::from(count);
+        for word in &mut set.0 {
+            *word = match left {
+                64.. => u64::MAX,
+                _ => (1 << left) - 1,
+            };
+            left = left.saturating_sub(64);
+        }
+        set
+    }
+
+    /// Adds `block`.
+    pub fn insert(&mut self, block: u8) {
+        if let Some(word) = self.0.get_mut(usize::from(block >> 6)) {
+            *word |= 1 << (block & 63);
+        }
+    }
+
+    /// Whether `block` is in the set.
+    pub fn contains(&self, block: u8) -> bool {
+        self.0.get(usize::from(block >> 6)).is_some_and(|word| word >> (block & 63) & 1 != 0)
+    }
+
+    /// The number of blocks in the set.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no block is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// The blocks of this set that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut result = *self;
+        for (word, taken) in result.0.iter_mut().zip(other.0) {
+            *word &= !taken;
+        }
+        result
+    }
+
+    /// The blocks, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
+        self.0.into_iter().zip([0u8, 64, 128, 192]).flat_map(|(word, base)| {
+            let mut rest = word;
+            core::iter::from_fn(move || {
+                let bit = rest.trailing_zeros();
+                rest &= rest.wrapping_sub(1);
+                (bit < 64).then_some(base | bit as u8)
+            })
+        })
+    }
+}
+
+/// What an arriving coding vector was worth.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is independent of all before it.
+    Innovative {
+        /// The rank with it.
+        rank: u8,
+        /// The source blocks that it has made decodable: each is reported once.
+        decoded: BlockSet,
+    },
+    /// It is a combination of those before it, or zero.
+    Redundant,
+}
+
+/// Coding vectors in reduced row-echelon form, in memory of the caller.
+///
+/// Enough for a forwarder's question: is this packet innovative? The state is small and can be copied;
+/// the memory of [`memory_octets`](Self::memory_octets) octets goes with it and need not be cleared.
+///
+/// ```
+/// use heddle_core::gf::Gf256;
+/// use heddle_core::rlnc::{Arrival, Elimination};
+///
+/// let mut memory = [0; Elimination::<Gf256>::memory_octets(2)];
+/// let mut elimination = Elimination::<Gf256>::new(2)?;
+/// assert!(matches!(
+///     elimination.insert(&mut memory, &[3, 5])?,
+///     Arrival::Innovative { rank: 1, .. }
+/// ));
+/// assert_eq!(elimination.insert(&mut memory, &[3, 5])?, Arrival::Redundant);
+/// # Ok::<(), heddle_core::rlnc::RlncError>(())
+/// ```
+#[derive(Copy, Clone, Debug)]
+pub struct Elimination<F> {
+    k: u8,
+    rank: u8,
+    /// Columns that have a row; row p holds the vector whose first symbol that is not zero, a one, is at p.
+    pivots: BlockSet,
+    /// Columns whose row is the unit vector.
+    decodable: BlockSet,
+    field: PhantomData<F>,
+}
+
+/// Octets of one row of the matrix that holds `width` octets of use: short rows do not straddle a cache line, long
+/// ones begin at one.
+const fn row_stride(width: usize) -> usize {
+    match width {
+        0..=32 => width.next_power_of_two(),
+        _ => width.next_multiple_of(64),
+    }
+}
+
+impl<F: Field> Elimination<F> {
+    /// Octets of memory for a generation of `k` blocks.
+    pub const fn memory_octets(k: u8) -> usize {
+        Self::matrix_octets(k, false)
+    }
+
+    /// Octets of the matrix of K rows and one to work in, with the transform beside the vectors when `tracked`.
+    pub(super) const fn matrix_octets(k: u8, tracked: bool) -> usize {
+        let vector = vector_octets::<F>(k as usize);
+        row_stride(if tracked { 2 * vector } else { vector }) * (k as usize + 1)
+    }
+
+    /// An empty elimination for a generation of `k` blocks.
+    ///
+    /// # Errors
+    /// [`RlncError::KZero`].
+    pub const fn new(k: u8) -> Result<Self, RlncError> {
+        if k == 0 {
+            return Err(RlncError::KZero);
+        }
+        Ok(Self {
+            k,
+            rank: 0,
+            pivots: BlockSet::EMPTY,
+            decodable: BlockSet::EMPTY,
+            field: PhantomData,
+        })
+    }
+
+    /// The number of blocks of the generation.
+    pub const fn k(&self) -> u8 {
+        self.k
+    }
+
+    /// The number of independent vectors so far.
+    pub const fn rank(&self) -> u8 {
+        self.rank
+    }
+
+    /// Whether the vectors determine every block.
+    pub const fn is_complete(&self) -> bool {
+        self.rank == self.k
+    }
+
+    /// The blocks whose unit vector is in the span of the vectors so far.
+    pub const fn decodable(&self) -> BlockSet {
+        self.decodable
+    }
+
+    /// Takes a coding vector in.
+    ///
+    /// # Errors
+    /// [`RlncError::VectorLength`], [`RlncError::VectorPadding`], [`RlncError::MemoryTooSmall`].
+    pub fn insert(&mut self, memory: &mut [u8], vector: &[u8]) -> Result<Arrival, RlncError> {
+        self.check(vector)?;
+        self.reduce(memory, vector, false)
+    }
+
+    /// Whether `vector` has the right form.
+    pub(super) fn check(&self, vector: &[u8]) -> Result<(), RlncError> {
+        check_vector::<F>(vector, self.k)
+    }
+
+    /// The row of the matrix with pivot `block`, as `tracked` says.
+    pub(super) fn row<'a>(&self, memory: &'a [u8], block: u8, tracked: bool) -> &'a [u8] {
+        let width = self.width(tracked);
+        Rows::new(memory, width, row_stride(width)).get(block.into())
+    }
+
+    fn width(&self, tracked: bool) -> usize {
+        let vector = vector_octets::<F>(self.k.into());
+        if tracked { 2 * vector } else { vector }
+    }
+
+    /// Takes a vector in whose form is right. When `tracked`, each row goes on after its vector with the coefficients
+    /// that make it of the innovative arrivals, in their order.
+    pub(super) fn reduce(
+        &mut self,
+        memory: &mut [u8],
+        vector: &[u8],
+        tracked: bool,
+    ) -> Result<Arrival, RlncError> {
+        let k = usize::from(self.k);
+        let width = self.width(tracked);
+        let stride = row_stride(width);
+        let (matrix, work) =
+            memory.split_at_mut_checked(stride * k).ok_or(RlncError::MemoryTooSmall)?;
+        let work = work.get_mut(..width).ok_or(RlncError::MemoryTooSmall)?;
+        if self.is_complete() {
+            return Ok(Arrival::Redundant);
+        }
+        let (work_vector, work_transform) =
+            work.split_at_mut_checked(vector.len()).ok_or(RlncError::MemoryTooSmall)?;
+        work_vector.copy_from_slice(vector);
+        work_transform.fill(0);
+        F::set(work_transform, self.rank.into(), F::ONE);
+
+        // A row has zero at the pivots of all others. So what to add of each row is known at once: the
+        // vector's own symbol at its pivot.
+        let mut coefficients = [0; MAX_VECTOR_OCTETS];
+        for pivot in self.pivots.iter() {
+            F::set(&mut coefficients, pivot.into(), F::get(vector, pivot.into()));
+        }
+        F::combine(work, &coefficients, &Rows::new(matrix, width, stride), true);
+
+        let Some((pivot, leading)) = (0..self.k)
+            .map(|column| (column, F::get(work, column.into())))
+            .find(|(_, symbol)| *symbol != F::ZERO)
+        else {
+            return Ok(Arrival::Redundant);
+        };
+        if let Some(inverse) = F::inv(leading) {
+            F::scale(work, inverse);
+        }
+
+        // Clear the new pivot's column in the rows before it.
+        let mut rows = RowsMut::new(matrix, width, stride);
+        let mut coefficients = [0; MAX_VECTOR_OCTETS];
+        for row in self.pivots.without(&self.decodable).iter() {
+            let symbol = F::get(rows.row_mut(row.into()), pivot.into());
+            F::set(&mut coefficients, row.into(), symbol);
+        }
+        F::add_outer(&mut rows, &coefficients, work);
+        for (octet, new) in rows.row_mut(pivot.into()).iter_mut().zip(work.iter()) {
+            *octet = *new;
+        }
+        self.pivots.insert(pivot);
+        self.rank += 1;
+
+        let decoded = self.new_units(&mut rows);
+        for block in decoded.iter() {
+            self.decodable.insert(block);
+        }
+        Ok(Arrival::Innovative { rank: self.rank, decoded })
+    }
+
+    /// The rows that are unit vectors and were not so before.
+    fn new_units(&self, rows: &mut RowsMut<'_>) -> BlockSet {
+        let candidates = self.pivots.without(&self.decodable);
+        let free = BlockSet::first(self.k).without(&self.pivots);
+        let mut units = BlockSet::EMPTY;
+        for row in candidates.iter() {
+            let octets = rows.row_mut(row.into());
+            // Zero at all other pivots anyway, so the columns without a pivot decide.
+            if free.iter().all(|column| F::get(octets, column.into()) == F::ZERO) {
+                units.insert(row);
+            }
+        }
+        units
+    }
+}
+
+/// Whether `vector` has the length of `k` symbols and nothing after the last of them.
+pub(super) fn check_vector<F: Field>(vector: &[u8], k: u8) -> Result<(), RlncError> {
+    if vector.len() != vector_octets::<F>(k.into()) {
+        return Err(RlncError::VectorLength);
+    }
+    let used_bits = usize::from(k) * F::BITS as usize % 8;
+    match vector.last() {
+        Some(last) if used_bits != 0 && last << used_bits != 0 => Err(RlncError::VectorPadding),
+        _ => Ok(()),
+    }
+}
