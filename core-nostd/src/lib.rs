@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 #![deny(missing_docs, unsafe_code)]
 
+pub mod coded;
 pub mod gf;
 mod named;
 pub mod node;

@@ -41,10 +41,7 @@ impl Instant {
     /// The moment `duration` later; the end of time when that does not fit.
     pub const fn after(self, duration: Duration) -> Self {
         let nanoseconds = duration.as_secs().saturating_mul(1_000_000_000);
-        Self(
-            self.0
-                .saturating_add(nanoseconds.saturating_add(duration.subsec_nanos() as u64)),
-        )
+        Self(self.0.saturating_add(nanoseconds.saturating_add(duration.subsec_nanos() as u64)))
     }
 }
 
@@ -65,6 +62,15 @@ impl PortSet {
     pub const fn with(self, port: PortId) -> Self {
         match 1u32.checked_shl(port.0 as u32) {
             Some(bit) => Self(self.0 | bit),
+            None => self,
+        }
+    }
+
+    /// This set without `port`.
+    #[must_use]
+    pub const fn without(self, port: PortId) -> Self {
+        match 1u32.checked_shl(port.0 as u32) {
+            Some(bit) => Self(self.0 & !bit),
             None => self,
         }
     }

@@ -12,7 +12,7 @@ impl Checksum {
 
     /// The sum and the big-endian 16-bit words of `octets`; an odd last octet counts as the high half of a word.
     #[must_use]
-    pub fn add(self, octets: &[u8]) -> Self {
+    pub fn with(self, octets: &[u8]) -> Self {
         // Eight octets at a time, with end-around carry: the sum of 16-bit words does not care how they are grouped (RFC 1071, 2 (C)).
         let (words, rest) = octets.as_chunks::<8>();
         let mut sum = u128::from(self.0);
@@ -30,8 +30,8 @@ impl Checksum {
 
     /// The sum and one 16-bit word.
     #[must_use]
-    pub fn add_word(self, word: u16) -> Self {
-        self.add(&word.to_be_bytes())
+    pub fn with_word(self, word: u16) -> Self {
+        self.with(&word.to_be_bytes())
     }
 
     /// The checksum: the complement of the folded sum. Over octets that hold their own right checksum it is 0.
@@ -47,7 +47,7 @@ impl Checksum {
 
 /// The Internet checksum of `octets`.
 pub fn internet_checksum(octets: &[u8]) -> u16 {
-    Checksum::new().add(octets).finish()
+    Checksum::new().with(octets).finish()
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
         #[test]
         fn parts_add_up(octets in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..100) {
             let (a, b) = octets.split_at((cut * 2).min(octets.len() / 2 * 2));
-            prop_assert_eq!(Checksum::new().add(b).add(a).finish(), plain(&octets));
+            prop_assert_eq!(Checksum::new().with(b).with(a).finish(), plain(&octets));
         }
     }
 }

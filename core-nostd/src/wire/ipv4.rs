@@ -150,7 +150,7 @@ impl<'a> Ipv4Packet<'a> {
         let packet = octets.get(..header.total_len()).ok_or(WireError::IpTotalLen)?;
         let (header_octets, payload) =
             packet.split_at_checked(header_len).ok_or(WireError::IpTotalLen)?;
-        if Checksum::new().add(header_octets).finish() != 0 {
+        if Checksum::new().with(header_octets).finish() != 0 {
             return Err(WireError::IpChecksum);
         }
         if header.is_fragment() {

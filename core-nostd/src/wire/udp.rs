@@ -54,11 +54,11 @@ pub fn udp_checksum_is_right(source: Ipv4Addr, destination: Ipv4Addr, datagram: 
     let Ok((header, _)) = UdpHeader::ref_from_prefix(datagram) else { return false };
     header.checksum.get() == 0
         || Checksum::new()
-            .add(&source)
-            .add(&destination)
-            .add_word(u16::from(IP_PROTOCOL_UDP))
-            .add_word(datagram.len() as u16)
-            .add(datagram)
+            .with(&source)
+            .with(&destination)
+            .with_word(u16::from(IP_PROTOCOL_UDP))
+            .with_word(datagram.len() as u16)
+            .with(datagram)
             .finish()
             == 0
 }
@@ -88,11 +88,11 @@ mod tests {
         let mut datagram = [0x13, 0x88, 0x13, 0x89, 0, 10, 0, 0, 1, 2];
         assert!(udp_checksum_is_right(source, destination, &datagram));
         let sum = Checksum::new()
-            .add(&source)
-            .add(&destination)
-            .add_word(17)
-            .add_word(10)
-            .add(&datagram)
+            .with(&source)
+            .with(&destination)
+            .with_word(17)
+            .with_word(10)
+            .with(&datagram)
             .finish();
         datagram[6..8].copy_from_slice(&sum.to_be_bytes());
         assert!(udp_checksum_is_right(source, destination, &datagram));

@@ -1,0 +1,144 @@
+//! What waits to be sent on each link.
+//!
+//! A generation that has something new for a link waits in the link's queue of *fresh* generations, once,
+//! however much comes while it waits. When the link is free the generation at the front sends one
+//! combination of all that is held by then. So a link that is slower than its node's inputs sends fewer,
+//! fuller packets, and one that keeps up sends one packet for each innovative arrival (section II.B).
+//!
+//! A relay's generation that has sent fewer packets than it holds may still *owe* some, when several
+//! arrived before the link was free. Those go out while no fresh generation waits, and only for the few
+//! newest: a link that is always busy would otherwise collect debts for ever.
+
+use super::generation::{Generation, Pool};
+use super::list::{List, Neighbours, Slot};
+use super::pacer::Pacer;
+use super::settings::PortSettings;
+use crate::node::{MAX_PORTS, PortId, PortSet};
+use crate::wire::MacAddress;
+use heapless::Deque;
+
+/// Generations that a link remembers as owing.
+const OWING: usize = 16;
+
+/// The sending side of one port.
+#[derive(Debug)]
+pub struct Link {
+    /// The port's own Ethernet address.
+    pub mac: MacAddress,
+    /// Keeps the port's rate.
+    pub pacer: Pacer,
+    fresh: List,
+    owing: Deque<Slot, OWING>,
+}
+
+/// Why a generation is the next to send on a link.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It has something new to say.
+    Fresh(Slot),
+    /// It has said less than it could.
+    Owing(Slot),
+}
+
+/// The links of a node, by port.
+#[derive(Debug)]
+pub struct Links {
+    links: [Link; MAX_PORTS],
+    /// The links on which anything waits.
+    pub waiting: PortSet,
+}
+
+fn fresh_on(port: PortId) -> impl Fn(&mut Generation) -> Option<&mut Neighbours> {
+    move |generation| generation.fresh.get_mut(usize::from(port.0))
+}
+
+impl Links {
+    /// The links of `ports`; `paced` tells whether their rates count.
+    pub fn new(ports: &[PortSettings], paced: bool) -> Self {
+        Self {
+            links: core::array::from_fn(|index| {
+                let port = ports.get(index).copied().unwrap_or_default();
+                Link {
+                    mac: port.mac,
+                    pacer: Pacer::new(port.octets_per_second.filter(|_| paced)),
+                    fresh: List::EMPTY,
+                    owing: Deque::new(),
+                }
+            }),
+            waiting: PortSet::EMPTY,
+        }
+    }
+
+    /// The link of `port`.
+    pub fn get(&self, port: PortId) -> Option<&Link> {
+        self.links.get(usize::from(port.0))
+    }
+
+    /// The link of `port`, to change.
+    pub fn get_mut(&mut self, port: PortId) -> Option<&mut Link> {
+        self.links.get_mut(usize::from(port.0))
+    }
+
+    /// Queues the generation at `slot` on each of `ports` where it does not wait yet.
+    pub fn queue(&mut self, pool: &mut Pool<'_>, slot: Slot, ports: PortSet) {
+        for port in ports.iter() {
+            let Some(generation) = pool.get_mut(slot) else { return };
+            if generation.fresh_on.contains(port) {
+                continue;
+            }
+            generation.fresh_on = generation.fresh_on.with(port);
+            if let Some(link) = self.links.get_mut(usize::from(port.0)) {
+                link.owing.retain(|owing| *owing != slot);
+                link.fresh.push_back(pool.states, slot, fresh_on(port));
+                self.waiting = self.waiting.with(port);
+            }
+        }
+    }
+
+    /// Remembers that the generation at `slot` owes packets on `port`.
+    pub fn owe(&mut self, slot: Slot, port: PortId) {
+        if let Some(link) = self.links.get_mut(usize::from(port.0)) {
+            if link.owing.is_full() {
+                link.owing.pop_front();
+            }
+            // There is room now.
+            let _ = link.owing.push_back(slot);
+            self.waiting = self.waiting.with(port);
+        }
+    }
+
+    /// Takes the next generation to send on `port` out of its queue.
+    pub fn next(&mut self, pool: &mut Pool<'_>, port: PortId) -> Option<Turn> {
+        let link = self.links.get_mut(usize::from(port.0))?;
+        if let Some(slot) = link.fresh.first() {
+            link.fresh.remove(pool.states, slot, fresh_on(port));
+            if let Some(generation) = pool.get_mut(slot) {
+                generation.fresh_on = generation.fresh_on.without(port);
+            }
+            return Some(Turn::Fresh(slot));
+        }
+        if let Some(slot) = link.owing.pop_front() {
+            return Some(Turn::Owing(slot));
+        }
+        self.waiting = self.waiting.without(port);
+        None
+    }
+
+    /// Forgets the generation at `slot`; tells whether a link still had something new to send from it.
+    pub fn forget(&mut self, pool: &mut Pool<'_>, slot: Slot) -> bool {
+        let waited_on = pool.get(slot).map(|generation| generation.fresh_on).unwrap_or_default();
+        for (index, link) in self.links.iter_mut().enumerate() {
+            let port = PortId(index as u8);
+            if waited_on.contains(port) {
+                link.fresh.remove(pool.states, slot, fresh_on(port));
+            }
+            if !link.owing.is_empty() {
+                link.owing.retain(|owing| *owing != slot);
+            }
+        }
+        if let Some(generation) = pool.get_mut(slot) {
+            generation.fresh_on = PortSet::EMPTY;
+        }
+        !waited_on.is_empty()
+    }
+}

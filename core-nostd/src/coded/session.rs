@@ -1,0 +1,127 @@
+//! The state of sessions, by the names of section III.C.
+
+use super::generation::{Generation, Pool};
+use super::list::{List, Neighbours, Slot};
+use super::settings::MAX_SES_MAX_GEN;
+use super::window::GenerationWindow;
+use crate::node::{Instant, MAX_PORTS, PortId};
+use crate::wire::Ipv4Addr;
+use heapless::index_map::FnvIndexMap;
+
+/// The table of a session's generations must be a power of two and not full.
+const GENERATION_TABLE: usize = MAX_SES_MAX_GEN as usize * 2;
+
+/// What tells one session from another.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionKey {
+    /// The address of the source.
+    pub source: Ipv4Addr,
+    /// The multicast group.
+    pub group: Ipv4Addr,
+    /// SESSION_ID.
+    pub session_id: u8,
+}
+
+/// The state of one session.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Nothing while the place is vacant.
+    pub(super) key: Option<SessionKey>,
+    /// The number of the rule that the session follows.
+    pub(super) rule: u8,
+    /// SESSION_LEN of the first packet, which holds for the session.
+    pub(super) session_len: u16,
+    /// `ses_max_gen`: generations that may be buffered, settled when the session begins.
+    pub(super) ses_max_gen: u16,
+    /// When the newest innovative packet of any generation came; `ses_time_interval` counts from it.
+    pub(super) last_updated_time: Instant,
+    /// The next GEN_ID of a source.
+    pub(super) next_gen_id: u16,
+    /// The generation for which a source collects datagrams.
+    pub(super) open: Option<Slot>,
+    generations: FnvIndexMap<u16, Slot, GENERATION_TABLE>,
+    by_update: [List; MAX_PORTS],
+    pub(super) window: GenerationWindow,
+}
+
+fn by_update(generation: &mut Generation) -> Option<&mut Neighbours> {
+    Some(&mut generation.by_update)
+}
+
+impl Session {
+    /// Begins a session in this vacant place.
+    pub(super) fn begin(
+        &mut self,
+        key: SessionKey,
+        rule: u8,
+        session_len: u16,
+        ses_max_gen: u16,
+        now: Instant,
+    ) {
+        self.key = Some(key);
+        self.rule = rule;
+        self.session_len = session_len;
+        self.ses_max_gen = ses_max_gen;
+        self.last_updated_time = now;
+        self.next_gen_id = 0;
+        self.open = None;
+        self.generations.clear();
+        self.by_update = [List::EMPTY; MAX_PORTS];
+        self.window = GenerationWindow::default();
+    }
+
+    /// `ses_gen_counter`: generations that are buffered.
+    pub(super) fn ses_gen_counter(&self) -> u16 {
+        self.generations.len() as u16
+    }
+
+    /// The place of the generation `gen_id`.
+    pub(super) fn find(&self, gen_id: u16) -> Option<Slot> {
+        self.generations.get(&gen_id).copied()
+    }
+
+    /// Enters the generation `gen_id`, newly put at `slot`, as one that began on `port`.
+    pub(super) fn insert(&mut self, pool: &mut Pool<'_>, gen_id: u16, slot: Slot, port: PortId) {
+        // The table is twice as large as ses_max_gen may be, so it is never full.
+        let _ = self.generations.insert(gen_id, slot);
+        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
+            list.push_back(pool.states, slot, by_update);
+        }
+    }
+
+    /// Notes that an innovative packet came for the generation at `slot`: `gen_last_updated_time`, and `ses_time_interval` back to 0.
+    pub(super) fn update(&mut self, pool: &mut Pool<'_>, slot: Slot, now: Instant) {
+        self.last_updated_time = now;
+        let Some(generation) = pool.get_mut(slot) else { return };
+        generation.gen_last_updated_time = now;
+        let port = generation.first_port;
+        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
+            list.remove(pool.states, slot, by_update);
+            list.push_back(pool.states, slot, by_update);
+        }
+    }
+
+    /// Takes the generation at `slot` out of the session; its place is then in no list of the session.
+    pub(super) fn remove(&mut self, pool: &mut Pool<'_>, slot: Slot) {
+        let Some(generation) = pool.get(slot) else { return };
+        let (gen_id, port) = (generation.header.gen_id(), generation.first_port);
+        self.generations.swap_remove(&gen_id);
+        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
+            list.remove(pool.states, slot, by_update);
+        }
+        if self.open == Some(slot) {
+            self.open = None;
+        }
+    }
+
+    /// The generation to flush when memory is full: the one updated longest ago (section III.C), looked for
+    /// among those of the link that began the most, so that one link's generations cannot push out another's.
+    pub(super) fn to_flush(&self) -> Option<Slot> {
+        self.by_update.iter().max_by_key(|list| list.len())?.first()
+    }
+
+    /// Any generation of the session.
+    pub(super) fn any(&self) -> Option<Slot> {
+        self.generations.values().next().copied()
+    }
+}
