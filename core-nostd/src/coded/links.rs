@@ -31,6 +31,20 @@ pub struct Link {
     owing: Deque<Slot, OWING>,
 }
 
+impl Link {
+    /// Forgets what the generation at `slot` owes. (`Deque::retain` would do, but it can panic.)
+    fn forgive(&mut self, slot: Slot) {
+        for _ in 0..self.owing.len() {
+            if let Some(owing) = self.owing.pop_front()
+                && owing != slot
+            {
+                // There is room: one was just taken out.
+                let _ = self.owing.push_back(owing);
+            }
+        }
+    }
+}
+
 /// Why a generation is the next to send on a link.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -88,7 +102,7 @@ impl Links {
             }
             generation.fresh_on = generation.fresh_on.with(port);
             if let Some(link) = self.links.get_mut(usize::from(port.0)) {
-                link.owing.retain(|owing| *owing != slot);
+                link.forgive(slot);
                 link.fresh.push_back(pool.states, slot, fresh_on(port));
                 self.waiting = self.waiting.with(port);
             }
@@ -132,9 +146,7 @@ impl Links {
             if waited_on.contains(port) {
                 link.fresh.remove(pool.states, slot, fresh_on(port));
             }
-            if !link.owing.is_empty() {
-                link.owing.retain(|owing| *owing != slot);
-            }
+            link.forgive(slot);
         }
         if let Some(generation) = pool.get_mut(slot) {
             generation.fresh_on = PortSet::EMPTY;

@@ -28,12 +28,6 @@ pub struct List {
     len: u16,
 }
 
-impl Default for List {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
 impl List {
     /// A list with nothing in it.
     pub const EMPTY: Self = Self { first: NO_SLOT, last: NO_SLOT, len: 0 };

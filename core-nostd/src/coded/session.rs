@@ -23,7 +23,7 @@ pub struct SessionKey {
 }
 
 /// The state of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Session {
     /// Nothing while the place is vacant.
     pub(super) key: Option<SessionKey>,
@@ -48,7 +48,29 @@ fn by_update(generation: &mut Generation) -> Option<&mut Neighbours> {
     Some(&mut generation.by_update)
 }
 
+impl Default for Session {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Session {
+    /// A vacant place.
+    pub const fn new() -> Self {
+        Self {
+            key: None,
+            rule: 0,
+            session_len: 0,
+            ses_max_gen: 0,
+            last_updated_time: Instant::ZERO,
+            next_gen_id: 0,
+            open: None,
+            generations: FnvIndexMap::new(),
+            by_update: [List::EMPTY; MAX_PORTS],
+            window: GenerationWindow::UNKNOWN,
+        }
+    }
+
     /// Begins a session in this vacant place.
     pub(super) fn begin(
         &mut self,
@@ -67,7 +89,7 @@ impl Session {
         self.open = None;
         self.generations.clear();
         self.by_update = [List::EMPTY; MAX_PORTS];
-        self.window = GenerationWindow::default();
+        self.window = GenerationWindow::UNKNOWN;
     }
 
     /// `ses_gen_counter`: generations that are buffered.

@@ -27,7 +27,7 @@ pub enum Admission {
 }
 
 /// The window of one session.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug)]
 pub struct GenerationWindow {
     known: bool,
     newest: u16,
@@ -36,6 +36,9 @@ pub struct GenerationWindow {
 }
 
 impl GenerationWindow {
+    /// A window that the first packet will place.
+    pub const UNKNOWN: Self = Self { known: false, newest: 0, candidate: 0, votes: 0 };
+
     /// Judges `gen_id` and follows it. `reach_behind` is how far behind the newest GEN_ID a generation can still be of use.
     pub fn admit(&mut self, gen_id: u16, reach_behind: u16) -> Admission {
         if !self.known {
@@ -91,7 +94,7 @@ mod tests {
     const REACH: u16 = 150;
 
     fn at(newest: u16) -> GenerationWindow {
-        let mut window = GenerationWindow::default();
+        let mut window = GenerationWindow::UNKNOWN;
         assert_eq!(window.admit(newest, REACH), Admission::Believable);
         window
     }

@@ -12,7 +12,7 @@ use super::tables::OctetMaps;
 use super::{MAX_ELEMENTS, RowSet, RowsMut};
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use spin::Once;
+use spin::Mutex;
 
 /// Output rows that a kernel makes in one call, at most.
 pub(crate) const MAX_OUTPUTS: usize = 8;
@@ -44,20 +44,29 @@ static KERNELS: &[Kernel] = &[
 static SCALAR: Kernel =
     Kernel { name: "scalar", available: || true, combine: scalar::combine, scale: scalar::scale };
 
-/// The fastest kernel of this CPU.
-static DETECTED: Once<&'static Kernel> = Once::new();
+/// One more than the place in [`KERNELS`] of the kernel in use; 0 while none is chosen.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
-/// One more than the place in [`KERNELS`] of a kernel that was forced; 0 for none.
-static FORCED: AtomicUsize = AtomicUsize::new(0);
+/// Held while the CPU is asked what it can do, so that only one core asks. (`spin::Once` would do, but it can panic.)
+static CHOOSING: Mutex<()> = Mutex::new(());
 
 /// The kernel that bulk operations use.
 fn active() -> &'static Kernel {
     // Relaxed: the number refers to nothing but a constant table.
-    let forced = FORCED.load(Ordering::Relaxed);
-    if let Some(kernel) = forced.checked_sub(1).and_then(|place| KERNELS.get(place)) {
-        return kernel;
+    let chosen = CHOSEN.load(Ordering::Relaxed);
+    match chosen.checked_sub(1).and_then(|place| KERNELS.get(place)) {
+        Some(kernel) => kernel,
+        None => choose(),
     }
-    DETECTED.call_once(|| KERNELS.iter().find(|kernel| (kernel.available)()).unwrap_or(&SCALAR))
+}
+
+/// Chooses the fastest kernel that this CPU can run.
+#[cold]
+fn choose() -> &'static Kernel {
+    let _guard = CHOOSING.lock();
+    let place = KERNELS.iter().position(|kernel| (kernel.available)()).unwrap_or(0);
+    CHOSEN.store(place + 1, Ordering::Relaxed);
+    KERNELS.get(place).unwrap_or(&SCALAR)
 }
 
 /// No kernel of that name is compiled in, or this CPU cannot run it.
@@ -86,7 +95,7 @@ pub fn force(name: &str) -> Result<(), UnknownKernel> {
             .position(|kernel| kernel.name == name && (kernel.available)())
             .ok_or(UnknownKernel)?
     };
-    FORCED.store(place, Ordering::Relaxed);
+    CHOSEN.store(place, Ordering::Relaxed);
     Ok(())
 }
 
