@@ -1,5 +1,7 @@
 //! Field arithmetic against cases that were computed elsewhere, with every kernel of this CPU.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+
 mod common;
 
 use common::{cases, element, hex_field, number, octets, pack, rule, text, with_field};

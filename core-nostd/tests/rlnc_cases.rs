@@ -1,5 +1,7 @@
 //! Decoding and recoding against cases that were computed elsewhere.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "this is a test")]
+
 mod common;
 
 use common::{cases, hex_field, number, octets, pack, text, unpack, with_field};

@@ -1,8 +1,24 @@
 //! The fields whose symbols fill an octet evenly: GF(2), GF(2^4) and GF(2^8) with two polynomials.
 
-use super::kernels::{self, MAX_OUTPUTS};
+use super::kernels;
 use super::tables::{OctetMaps, octet_maps};
 use super::{Field, MAX_ELEMENTS, RowSet, Rows, RowsMut, sealed};
+
+/// Writes the elements of a packed vector one to an octet; zeros after its end.
+#[inline]
+fn unpack<F: Field<Element = u8>>(vector: &[u8], to: &mut [u8]) {
+    if F::BITS == 8 {
+        let (used, rest) = to.split_at_mut(vector.len().min(to.len()));
+        for (element, octet) in used.iter_mut().zip(vector) {
+            *element = *octet;
+        }
+        rest.fill(0);
+        return;
+    }
+    for (index, element) in to.iter_mut().enumerate() {
+        *element = F::get(vector, index);
+    }
+}
 
 /// Defines a field of `$bits` bits (1, 4 or 8) that is computed by octet maps.
 macro_rules! octet_field {
@@ -99,23 +115,21 @@ macro_rules! octet_field {
                 coefficients: &Rows<'_>,
                 sources: &S,
             ) {
-                let mut unpacked = [[0; MAX_ELEMENTS]; MAX_OUTPUTS];
                 kernels::product(
                     Self::MAPS,
                     dst,
+                    |output, to| unpack::<Self>(coefficients.get(output), to),
                     |output, index| Self::get(coefficients.get(output), index),
                     sources,
-                    &mut unpacked,
                 );
             }
 
             fn add_outer(dst: &mut RowsMut<'_>, coefficients: &[u8], src: &[u8]) {
-                for (index, row) in dst.iter_mut().enumerate() {
-                    let c = Self::get(coefficients, index);
-                    if c != 0 {
-                        kernels::mul_add(Self::MAPS, row, c, src);
-                    }
-                }
+                let mut unpacked = [0; MAX_ELEMENTS];
+                let count = dst.count().min(MAX_ELEMENTS);
+                let unpacked = unpacked.get_mut(..count).unwrap_or_default();
+                unpack::<Self>(coefficients, unpacked);
+                kernels::add_outer(Self::MAPS, dst, unpacked, src);
             }
         }
     };

@@ -136,6 +136,11 @@ impl<'a> RowsMut<'a> {
             .unwrap_or_default()
     }
 
+    /// Where the first row begins and how far apart rows are.
+    pub(crate) fn start_and_stride(&mut self) -> (*mut u8, usize) {
+        (self.octets.as_mut_ptr(), self.stride_octets)
+    }
+
     /// Every row, to be written, in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let row_octets = self.row_octets;

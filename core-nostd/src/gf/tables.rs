@@ -79,6 +79,21 @@ pub const fn bit_matrix(images: [u8; 8]) -> u64 {
     matrix
 }
 
+/// Both nibble tables of a linear octet map given by the images of the eight single bits.
+pub const fn nibble_table(images: [u8; 8]) -> [u8; 32] {
+    let mut table = [0; 32];
+    let mut x = 1usize;
+    while x < 16 {
+        // Linear: the image of x is that of x without its lowest bit, plus that of the bit.
+        let low = x.trailing_zeros() as usize & 3;
+        let rest = x & (x - 1);
+        table[x] = table[rest] ^ images[low];
+        table[16 + x] = table[16 + rest] ^ images[4 + low];
+        x += 1;
+    }
+    table
+}
+
 /// The maps of GF(2^`bits`) for `bits` of 1, 2, 4 or 8.
 pub const fn octet_maps(bits: u32, polynomial: u32) -> OctetMaps {
     let mut maps = OctetMaps { nibbles: [[0; 32]; 256], matrices: [0; 256], inverses: [0; 256] };
@@ -91,15 +106,7 @@ pub const fn octet_maps(bits: u32, polynomial: u32) -> OctetMaps {
             images[bit] = map_octet(c as u32, 1 << bit, bits, polynomial);
             bit += 1;
         }
-        let mut x = 1usize;
-        while x < 16 {
-            // Linear: the image of x is that of x without its lowest bit, plus that of the bit.
-            let low = x.trailing_zeros() as usize;
-            let rest = x & (x - 1);
-            maps.nibbles[c][x] = maps.nibbles[c][rest] ^ images[low];
-            maps.nibbles[c][16 + x] = maps.nibbles[c][16 + rest] ^ images[4 + low];
-            x += 1;
-        }
+        maps.nibbles[c] = nibble_table(images);
         maps.matrices[c] = bit_matrix(images);
         maps.inverses[c] = invert(c as u32, bits, polynomial) as u8;
         c += 1;

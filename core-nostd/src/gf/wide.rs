@@ -1,5 +1,6 @@
 //! GF(2^16): symbols of two octets.
 
+use super::kernels;
 use super::tables::{invert, multiply};
 use super::{Field, RowSet, Rows, RowsMut, sealed};
 
@@ -16,41 +17,22 @@ pub type Gf65536 = Wide<false>;
 /// GF(2^16), symbols low octet first.
 pub type Gf65536Le = Wide<true>;
 
-/// Multiplication by a constant: entry x of table n is the product with x shifted left by 4 n.
-struct NibbleProducts([[u16; 16]; 4]);
-
-impl NibbleProducts {
-    fn new(c: u16) -> Self {
-        let mut shifted = u32::from(c);
-        let tables = [(); 4].map(|()| {
-            let images = [(); 4].map(|()| {
-                let image = shifted;
-                shifted = multiply(shifted, 2, 16, POLYNOMIAL);
-                image as u16
-            });
-            let mut table = [0; 16];
-            for (x, product) in table.iter_mut().enumerate() {
-                for (bit, image) in images.iter().enumerate() {
-                    if x >> bit & 1 != 0 {
-                        *product ^= image;
-                    }
-                }
-            }
-            table
-        });
-        Self(tables)
-    }
-
-    fn product(&self, x: u16) -> u16 {
-        let [a, b, c, d] = &self.0;
-        a[usize::from(x & 15)]
-            ^ b[usize::from(x >> 4 & 15)]
-            ^ c[usize::from(x >> 8 & 15)]
-            ^ d[usize::from(x >> 12)]
-    }
-}
-
 impl<const LITTLE_ENDIAN: bool> Wide<LITTLE_ENDIAN> {
+    /// The products of `c` with the 16 single bits of a symbol, as the little-endian numbers that its octets form.
+    fn images(c: u16) -> [u16; 16] {
+        let mut shifted = u32::from(c);
+        let mut images = [0; 16];
+        for image in &mut images {
+            *image = if LITTLE_ENDIAN { shifted as u16 } else { (shifted as u16).swap_bytes() };
+            shifted = multiply(shifted, 2, 16, POLYNOMIAL);
+        }
+        if !LITTLE_ENDIAN {
+            // The octet that comes first holds the high bits.
+            images.rotate_left(8);
+        }
+        images
+    }
+
     const fn load(octets: [u8; 2]) -> u16 {
         if LITTLE_ENDIAN { u16::from_le_bytes(octets) } else { u16::from_be_bytes(octets) }
     }
@@ -104,20 +86,11 @@ impl<const LITTLE_ENDIAN: bool> Field for Wide<LITTLE_ENDIAN> {
     }
 
     fn mul_add(dst: &mut [u8], c: u16, src: &[u8]) {
-        let products = NibbleProducts::new(c);
-        let (dst, _) = dst.as_chunks_mut::<2>();
-        let (src, _) = src.as_chunks::<2>();
-        for (d, s) in dst.iter_mut().zip(src) {
-            *d = Self::store(Self::load(*d) ^ products.product(Self::load(*s)));
-        }
+        kernels::map_pairs(&Self::images(c), dst, Some(src), true);
     }
 
     fn scale(dst: &mut [u8], c: u16) {
-        let products = NibbleProducts::new(c);
-        let (dst, _) = dst.as_chunks_mut::<2>();
-        for d in dst {
-            *d = Self::store(products.product(Self::load(*d)));
-        }
+        kernels::map_pairs(&Self::images(c), dst, None, false);
     }
 
     fn combine<S: RowSet + ?Sized>(

@@ -1,5 +1,5 @@
 //! Reading the cases of this folder.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "each test program uses a part")]
 
 use heddle_core::gf::Field;
 use heddle_core::rlnc::vector_octets;

@@ -4,45 +4,88 @@
 //! and hand pointers to the kernel that [`active`] names.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod cpu;
 mod scalar;
+mod simd;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-use super::tables::OctetMaps;
+use super::tables::{OctetMaps, bit_matrix, nibble_table};
 use super::{MAX_ELEMENTS, RowSet, RowsMut};
-use core::ptr;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use simd::PairMap;
 use spin::Mutex;
 
-/// Output rows that a kernel makes in one call, at most.
-pub(crate) const MAX_OUTPUTS: usize = 8;
-
-/// Output o = (itself, when the flag, +) sum over i of map(coefficient i of row o) of source i, over so many octets: maps, outputs,
-/// one pointer to a row of coefficients for each output, sources, octets, whether to accumulate.
-type Combine = unsafe fn(&OctetMaps, &[*mut u8], &[*const u8], &[*const u8], usize, bool);
+/// Output rows for which [`product`] gathers coefficients at a time.
+const MAX_OUTPUTS: usize = 8;
 
 /// The functions of one kernel.
+///
+/// Common to all: pointers stand for rows of `len` octets that can be read or, where they are outputs, also written and that
+/// nothing else refers to; one coefficient can be read for each source; the CPU can run the kernel.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+struct Kernel {
     /// The name, as [`force`] takes it.
-    pub name: &'static str,
+    name: &'static str,
     /// Whether this CPU can run it.
     available: fn() -> bool,
-    combine: Combine,
-    /// Every octet of a row replaced by its map.
-    scale: unsafe fn(&OctetMaps, &mut [u8], u8),
+    /// One output of any sources.
+    single: Single,
+    /// Several outputs of the same sources.
+    product: Product,
+    /// Several rows, to each of which a multiple of one source is added.
+    outer: Outer,
+    /// One row mapped pair by pair of octets.
+    pairs: Pairs,
+    /// The least `len` that `pairs` takes, other than 0.
+    shortest_pairs: usize,
 }
+
+/// `(maps, output, coefficients, sources, len, accumulate)`: output = (itself, when `accumulate`, +) sum of coefficient i times
+/// source i. A source may be the very row of the output.
+type Single = unsafe fn(&OctetMaps, *mut u8, *const u8, &[*const u8], usize, bool);
+
+/// `(maps, outputs, coefficients, sources, len)`: each output = sum of coefficient i of its row times source i.
+type Product = unsafe fn(&OctetMaps, &[*mut u8], &[*const u8], &[*const u8], usize);
+
+/// `(maps, first, stride, coefficients, source, len)`: the row at `first + i * stride` += coefficient i times source.
+type Outer = unsafe fn(&OctetMaps, *mut u8, usize, &[u8], *const u8, usize);
+
+/// `(map, dst, src, len, accumulate)`: dst = (itself, when `accumulate`, +) map of src, pair by pair of octets. `src` may be `dst`;
+/// `len` is even and not below `shortest_pairs`.
+type Pairs = unsafe fn(&PairMap, *mut u8, *const u8, usize, bool);
+
+/// The kernel for a CPU of which nothing is known.
+const SCALAR: Kernel = Kernel {
+    name: "scalar",
+    available: || true,
+    single: scalar::single,
+    product: scalar::product,
+    outer: scalar::outer,
+    pairs: scalar::pairs,
+    shortest_pairs: 2,
+};
 
 /// Every kernel compiled in, the fastest first.
 static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
+    x86_64::AVX512_GFNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::AVX2_GFNI,
+    #[cfg(target_arch = "x86_64")]
+    x86_64::AVX512BW,
+    #[cfg(target_arch = "x86_64")]
     x86_64::AVX2,
-    Kernel { name: "scalar", available: || true, combine: scalar::combine, scale: scalar::scale },
+    #[cfg(target_arch = "x86_64")]
+    x86_64::SSSE3,
+    #[cfg(target_arch = "aarch64")]
+    aarch64::NEON,
+    SCALAR,
 ];
-
-/// The kernel for a CPU of which nothing is known.
-static SCALAR: Kernel =
-    Kernel { name: "scalar", available: || true, combine: scalar::combine, scale: scalar::scale };
 
 /// One more than the place in [`KERNELS`] of the kernel in use; 0 while none is chosen.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
@@ -65,8 +108,9 @@ fn active() -> &'static Kernel {
 fn choose() -> &'static Kernel {
     let _guard = CHOOSING.lock();
     let place = KERNELS.iter().position(|kernel| (kernel.available)()).unwrap_or(0);
-    CHOSEN.store(place + 1, Ordering::Relaxed);
-    KERNELS.get(place).unwrap_or(&SCALAR)
+    // Unless one was forced meanwhile.
+    let _ = CHOSEN.compare_exchange(0, place + 1, Ordering::Relaxed, Ordering::Relaxed);
+    KERNELS.get(place).unwrap_or(const { &SCALAR })
 }
 
 /// No kernel of that name is compiled in, or this CPU cannot run it.
@@ -119,20 +163,58 @@ pub fn map_octet(maps: &OctetMaps, c: u8, octet: u8) -> u8 {
 /// `dst += c * src`, as far as the shorter goes.
 pub fn mul_add(maps: &OctetMaps, dst: &mut [u8], c: u8, src: &[u8]) {
     let len = dst.len().min(src.len());
-    // SAFETY: `dst` and `src` are `len` octets at least and, by their types, do not overlap; there is one
-    // source and one coefficient. `active` names only kernels that this CPU can run.
-    unsafe {
-        (active().combine)(maps, &[dst.as_mut_ptr()], &[&raw const c], &[src.as_ptr()], len, true)
-    }
+    // SAFETY: both rows are `len` octets at least and, by their types, do not overlap; one source, one coefficient.
+    // `active` names only kernels that this CPU can run, as below.
+    unsafe { (active().single)(maps, dst.as_mut_ptr(), &raw const c, &[src.as_ptr()], len, true) }
 }
 
 /// `dst = c * dst`.
 pub fn scale(maps: &OctetMaps, dst: &mut [u8], c: u8) {
-    // SAFETY: `active` names only kernels that this CPU can run.
-    unsafe { (active().scale)(maps, dst, c) }
+    let octets = dst.as_mut_ptr();
+    // SAFETY: the output may be its own source; one source, one coefficient.
+    unsafe {
+        (active().single)(maps, octets, &raw const c, &[octets.cast_const()], dst.len(), false);
+    }
+}
+
+/// Room for the pointers to sources and their coefficients, left uninitialised until used.
+struct Gathered {
+    pointers: [MaybeUninit<*const u8>; MAX_ELEMENTS],
+    coefficients: [MaybeUninit<u8>; MAX_ELEMENTS],
+    used: usize,
+}
+
+impl Gathered {
+    const fn new() -> Self {
+        Self {
+            pointers: [const { MaybeUninit::uninit() }; MAX_ELEMENTS],
+            coefficients: [const { MaybeUninit::uninit() }; MAX_ELEMENTS],
+            used: 0,
+        }
+    }
+
+    /// Adds a source; false when there is no room.
+    #[inline(always)]
+    fn push(&mut self, row: &[u8], c: u8) -> bool {
+        let place = self.pointers.get_mut(self.used);
+        let Some((pointer, coefficient)) = place.zip(self.coefficients.get_mut(self.used)) else {
+            return false;
+        };
+        pointer.write(row.as_ptr());
+        coefficient.write(c);
+        self.used += 1;
+        true
+    }
+
+    fn pointers(&self) -> &[*const u8] {
+        let used = self.pointers.get(..self.used).unwrap_or_default();
+        // SAFETY: `push` has written the first `used` entries.
+        unsafe { used.assume_init_ref() }
+    }
 }
 
 /// `dst = (dst, when accumulate, +) sum of coefficient(i) * sources[i]`.
+#[inline]
 pub fn combine<S: RowSet + ?Sized>(
     maps: &OctetMaps,
     dst: &mut [u8],
@@ -140,33 +222,32 @@ pub fn combine<S: RowSet + ?Sized>(
     sources: &S,
     mut accumulate: bool,
 ) {
-    let mut pointers = [ptr::null(); MAX_ELEMENTS];
-    let mut coefficients = [0; MAX_ELEMENTS];
+    let single = active().single;
     let count = sources.count();
+    let mut short_rows = false;
     let mut next = 0;
     // Once at least, so that `dst` becomes zero when there is no source.
     loop {
-        let mut used = 0;
+        let mut gathered = Gathered::new();
         while next < count {
-            let Some((pointer, place)) = pointers.get_mut(used).zip(coefficients.get_mut(used))
-            else {
-                break;
-            };
             let (c, row) = (coefficient(next), sources.row(next));
-            if c != 0 && row.len() >= dst.len() {
-                (*pointer, *place) = (row.as_ptr(), c);
-                used += 1;
+            if c != 0 {
+                if row.len() < dst.len() {
+                    short_rows = true;
+                } else if !gathered.push(row, c) {
+                    break;
+                }
             }
             next += 1;
         }
-        // SAFETY: only rows as long as `dst` were put among the pointers, one coefficient with each; `dst` is
-        // borrowed alone, so no row lies in it. `active` names only kernels that this CPU can run.
+        // SAFETY: only rows as long as `dst` were gathered, one coefficient with each; `dst` is borrowed alone, so no
+        // row lies in it.
         unsafe {
-            (active().combine)(
+            single(
                 maps,
-                &[dst.as_mut_ptr()],
-                &[coefficients.as_ptr()],
-                pointers.get(..used).unwrap_or_default(),
+                dst.as_mut_ptr(),
+                gathered.coefficients.as_ptr().cast(),
+                gathered.pointers(),
                 dst.len(),
                 accumulate,
             );
@@ -176,25 +257,103 @@ pub fn combine<S: RowSet + ?Sized>(
             break;
         }
     }
-    // Short rows, as if zeros followed them.
-    for index in 0..count {
-        let (c, row) = (coefficient(index), sources.row(index));
-        if c != 0 && row.len() < dst.len() {
-            mul_add(maps, dst, c, row);
+    if short_rows {
+        // As if zeros followed them.
+        for index in 0..count {
+            let (c, row) = (coefficient(index), sources.row(index));
+            if c != 0 && row.len() < dst.len() {
+                mul_add(maps, dst, c, row);
+            }
         }
     }
 }
 
-/// Row m of `dst` = sum of coefficient(m, i) * sources[i]. `unpacked` is room for coefficients.
+/// Row m of `dst` = sum of coefficient(m, i) * sources[i]. `unpack(m, to)` writes the coefficients of row m, one to an octet.
 pub fn product<S: RowSet + ?Sized>(
     maps: &OctetMaps,
     dst: &mut RowsMut<'_>,
+    unpack: impl Fn(usize, &mut [u8]),
     coefficient: impl Fn(usize, usize) -> u8,
     sources: &S,
-    unpacked: &mut [[u8; MAX_ELEMENTS]; MAX_OUTPUTS],
 ) {
-    let _ = unpacked;
-    for (output, row) in dst.iter_mut().enumerate() {
-        combine(maps, row, |index| coefficient(output, index), sources, false);
+    let len = dst.row_octets();
+    let count = sources.count();
+    let mut gathered = Gathered::new();
+    let whole = (0..count).all(|index| {
+        let row = sources.row(index);
+        row.len() >= len && gathered.push(row, 0)
+    });
+    if !whole {
+        // Short sources, or more than one pass can take: row by row.
+        for (output, row) in dst.iter_mut().enumerate() {
+            combine(maps, row, |index| coefficient(output, index), sources, false);
+        }
+        return;
     }
+    let kernel = active();
+    let mut rows = dst.iter_mut().enumerate();
+    loop {
+        let mut room = [[0; MAX_ELEMENTS]; MAX_OUTPUTS];
+        let mut outputs = [core::ptr::null_mut(); MAX_OUTPUTS];
+        let mut coefficients = [core::ptr::null(); MAX_OUTPUTS];
+        let mut used = 0;
+        // The room goes first: `zip` asks the rows only when there is a place left.
+        for ((room, (pointer, place)), (output, row)) in
+            room.iter_mut().zip(outputs.iter_mut().zip(&mut coefficients)).zip(&mut rows)
+        {
+            unpack(output, room.get_mut(..count).unwrap_or_default());
+            *pointer = row.as_mut_ptr();
+            *place = room.as_ptr();
+            used += 1;
+        }
+        if used == 0 {
+            return;
+        }
+        if let (Some(outputs), Some(coefficients)) = (outputs.get(..used), coefficients.get(..used))
+        {
+            // SAFETY: rows of `dst` have `len` octets, do not overlap and are borrowed alone; every source gathered has
+            // as many; `room` has a coefficient for each of the at most MAX_ELEMENTS sources.
+            unsafe { (kernel.product)(maps, outputs, coefficients, gathered.pointers(), len) };
+        }
+    }
+}
+
+/// Row i of `dst` += `coefficients[i]` (one to an octet) * `src`, as far as the shorter goes.
+pub fn add_outer(maps: &OctetMaps, dst: &mut RowsMut<'_>, coefficients: &[u8], src: &[u8]) {
+    let len = dst.row_octets().min(src.len());
+    let count = dst.count().min(coefficients.len());
+    let coefficients = coefficients.get(..count).unwrap_or_default();
+    let (first, stride) = dst.start_and_stride();
+    // SAFETY: there is a row of `len` octets at each stride, for each coefficient; `dst` is borrowed alone, so `src` is
+    // not in it.
+    unsafe { (active().outer)(maps, first, stride, coefficients, src.as_ptr(), len) };
+}
+
+/// `dst = (dst, when accumulate, +) map of src` (of `dst` itself when there is none), pair by pair of octets as far as the
+/// shorter goes. `images` are those of the 16 single bits of a pair whose even octet is the low one.
+pub fn map_pairs(images: &[u16; 16], dst: &mut [u8], src: Option<&[u8]>, accumulate: bool) {
+    let octets = dst.as_mut_ptr();
+    let (from, len) = match src {
+        Some(src) => (src.as_ptr(), dst.len().min(src.len())),
+        None => (octets.cast_const(), dst.len()),
+    };
+    let len = len & !1;
+    if len == 0 {
+        return;
+    }
+    let (low_bits, high_bits) = images.split_at(8);
+    let part = |bits: &[u16], shift: u32| {
+        let mut part = [0; 8];
+        for (to, image) in part.iter_mut().zip(bits) {
+            *to = (image >> shift) as u8;
+        }
+        part
+    };
+    let maps = [part(low_bits, 0), part(high_bits, 0), part(low_bits, 8), part(high_bits, 8)];
+    let map = PairMap { nibbles: maps.map(nibble_table), matrices: maps.map(bit_matrix) };
+    let kernel = active();
+    let pairs = if len < kernel.shortest_pairs { SCALAR.pairs } else { kernel.pairs };
+    // SAFETY: both rows have `len` octets, an even number and as many as the kernel takes at least; `src` is `dst` itself
+    // or, by its type, apart from it.
+    unsafe { pairs(&map, octets, from, len, accumulate) }
 }

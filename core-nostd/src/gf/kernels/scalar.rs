@@ -1,44 +1,91 @@
 //! The kernel for any CPU: nibble tables, one octet at a time.
 
+use super::simd::PairMap;
 use super::{OctetMaps, map_octet};
 
-/// See [`Kernel::combine`](super::Kernel).
+/// See [`Kernel::single`](super::Kernel).
 ///
 /// # Safety
-/// As for every kernel: each pointer is good for `len` octets, outputs overlap nothing else, and every
-/// coefficient pointer is good for as many octets as there are sources.
-pub unsafe fn combine(
+/// As there.
+pub unsafe fn single(
     maps: &OctetMaps,
-    outputs: &[*mut u8],
-    coefficients: &[*const u8],
+    output: *mut u8,
+    row: *const u8,
     sources: &[*const u8],
     len: usize,
     accumulate: bool,
 ) {
-    for (output, row) in outputs.iter().zip(coefficients) {
-        // SAFETY: the caller vouches for `len` octets that nothing else refers to.
-        let output = unsafe { core::slice::from_raw_parts_mut(*output, len) };
-        // SAFETY: the caller vouches for one coefficient for each source.
-        let row = unsafe { core::slice::from_raw_parts(*row, sources.len()) };
-        if !accumulate {
-            output.fill(0);
-        }
-        for (c, source) in row.iter().zip(sources) {
-            // SAFETY: the caller vouches for `len` octets, none of them in an output.
-            let source = unsafe { core::slice::from_raw_parts(*source, len) };
-            for (o, s) in output.iter_mut().zip(source) {
-                *o ^= map_octet(maps, *c, *s);
+    // SAFETY: the caller vouches for one coefficient for each source.
+    let row = unsafe { core::slice::from_raw_parts(row, sources.len()) };
+    for at in 0..len {
+        // SAFETY: `at` is below `len`, for which the caller vouches in output and sources.
+        unsafe {
+            let output = output.add(at);
+            let mut sum = if accumulate { output.read() } else { 0 };
+            for (c, source) in row.iter().zip(sources) {
+                sum ^= map_octet(maps, *c, source.add(at).read());
             }
+            output.write(sum);
         }
     }
 }
 
-/// See [`Kernel::scale`](super::Kernel).
+/// See [`Kernel::product`](super::Kernel).
 ///
 /// # Safety
-/// Safe code throughout; `unsafe` only so that its type is that of the other kernels.
-pub unsafe fn scale(maps: &OctetMaps, dst: &mut [u8], c: u8) {
-    for d in dst {
-        *d = map_octet(maps, c, *d);
+/// As there.
+pub unsafe fn product(
+    maps: &OctetMaps,
+    outputs: &[*mut u8],
+    rows: &[*const u8],
+    sources: &[*const u8],
+    len: usize,
+) {
+    for (output, row) in outputs.iter().zip(rows) {
+        // SAFETY: the caller's obligations for all outputs hold for each.
+        unsafe { single(maps, *output, *row, sources, len, false) };
+    }
+}
+
+/// See [`Kernel::outer`](super::Kernel).
+///
+/// # Safety
+/// As there.
+pub unsafe fn outer(
+    maps: &OctetMaps,
+    first: *mut u8,
+    stride: usize,
+    coefficients: &[u8],
+    source: *const u8,
+    len: usize,
+) {
+    for (index, c) in coefficients.iter().enumerate() {
+        if *c != 0 {
+            // SAFETY: the caller vouches for a row of `len` octets at every stride, one for each coefficient.
+            unsafe { single(maps, first.add(index * stride), c, &[source], len, true) };
+        }
+    }
+}
+
+/// See [`Kernel::pairs`](super::Kernel).
+///
+/// # Safety
+/// As there.
+pub unsafe fn pairs(map: &PairMap, dst: *mut u8, src: *const u8, len: usize, accumulate: bool) {
+    let image = |table: &[u8; 32], octet: u8| {
+        table[usize::from(octet & 15)] ^ table[16 + usize::from(octet >> 4)]
+    };
+    let [even_even, odd_even, even_odd, odd_odd] = &map.nibbles;
+    for pair in 0..len / 2 {
+        // SAFETY: the pair lies within `len` octets, for which the caller vouches.
+        unsafe {
+            let dst = dst.add(2 * pair).cast::<[u8; 2]>();
+            let [even, odd] = src.add(2 * pair).cast::<[u8; 2]>().read();
+            let [old_even, old_odd] = if accumulate { dst.read() } else { [0; 2] };
+            dst.write([
+                old_even ^ image(even_even, even) ^ image(odd_even, odd),
+                old_odd ^ image(even_odd, even) ^ image(odd_odd, odd),
+            ]);
+        }
     }
 }
