@@ -1,0 +1,95 @@
+//! Counters that other threads may read: each worker writes its own now and then, and readers add them up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use heddle_core::coded::CodedNode;
+use heddle_core::node::Node;
+use heddle_host::metrics::{PortStats, Stats};
+
+use crate::worker::Totals;
+
+/// The counters of a worker that are not the node's.
+pub const WORKER_COUNTER_NAMES: &[&str] = &["handed_over", "handover_full", "rx_chained"];
+
+/// The counters of all workers of one engine.
+#[derive(Debug)]
+pub struct Published {
+    name: String,
+    start: Instant,
+    port_names: Vec<String>,
+    workers: Vec<WorkerCounters>,
+}
+
+#[derive(Debug)]
+struct WorkerCounters {
+    node: Vec<AtomicU64>,
+    worker: Vec<AtomicU64>,
+    /// rx frames, rx octets, tx frames, tx octets, tx dropped, of each port.
+    ports: Vec<[AtomicU64; 5]>,
+}
+
+fn zeros(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+impl Published {
+    /// Counters of `workers` workers, all 0, and the time from now on.
+    pub fn new(name: &str, port_names: Vec<String>, workers: usize) -> Self {
+        let worker = || WorkerCounters {
+            node: zeros(CodedNode::COUNTER_NAMES.len()),
+            worker: zeros(WORKER_COUNTER_NAMES.len()),
+            ports: port_names.iter().map(|_| Default::default()).collect(),
+        };
+        Self {
+            name: name.to_owned(),
+            start: Instant::now(),
+            workers: (0..workers).map(|_| worker()).collect(),
+            port_names,
+        }
+    }
+
+    /// Sets the counters of worker `index`. Only that worker calls it.
+    pub fn publish(&self, index: usize, totals: &Totals<'_>) {
+        let Some(worker) = self.workers.get(index) else { return };
+        // Relaxed: each counter stands for itself, and readers live with one being newer than the next.
+        let set = |to: &[AtomicU64], from: &[u64]| {
+            to.iter().zip(from).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+        };
+        set(&worker.node, totals.node);
+        set(&worker.worker, &totals.worker);
+        for (to, (received, sent)) in
+            worker.ports.iter().zip(totals.received.iter().zip(&totals.sent))
+        {
+            let from = [received.frames, received.octets, sent.frames, sent.octets, sent.dropped];
+            set(to, &from);
+        }
+    }
+
+    /// All counters, added up over the workers.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            name: self.name.clone(),
+            uptime_s: self.start.elapsed().as_secs_f64(),
+            ..Stats::default()
+        };
+        for worker in &self.workers {
+            let named = CodedNode::COUNTER_NAMES.iter().zip(&worker.node);
+            for (name, counter) in named.chain(WORKER_COUNTER_NAMES.iter().zip(&worker.worker)) {
+                *stats.counters.entry((*name).to_owned()).or_default() +=
+                    counter.load(Ordering::Relaxed);
+            }
+            for (name, counters) in self.port_names.iter().zip(&worker.ports) {
+                let [rx_frames, rx_octets, tx_frames, tx_octets, tx_dropped] =
+                    counters.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+                let port: &mut PortStats = stats.ports.entry(name.clone()).or_default();
+                port.rx_frames += rx_frames;
+                port.rx_octets += rx_octets;
+                port.tx_frames += tx_frames;
+                port.tx_octets += tx_octets;
+                port.tx_dropped += tx_dropped;
+            }
+        }
+        stats
+    }
+}

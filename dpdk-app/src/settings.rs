@@ -1,0 +1,104 @@
+//! From a configuration to the settings of protocol state.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::net::Ipv4Addr;
+
+use heddle_core::coded::{
+    CodedNode, Cut, Generation, Memory, PortSettings, Role, SendingRule, Session, SessionRule,
+    Settings, SettingsError, generation_octets,
+};
+use heddle_core::node::{PortId, PortSet};
+use heddle_host::config::{self, Config, PortIndex, Sending};
+
+/// The state of one worker, in memory of its own that lives as long as the process.
+///
+/// # Errors
+/// What the protocol refuses of the settings.
+pub fn coded_node(config: &Config, macs: &[[u8; 6]]) -> Result<CodedNode<'static>, SettingsError> {
+    let settings = settings(&config.coded, random_seed());
+    let ports: Vec<PortSettings> = config
+        .ports
+        .iter()
+        .zip(macs)
+        .map(|(port, mac)| PortSettings {
+            mac: *mac,
+            octets_per_second: port.rate_octets_per_s.map(Into::into),
+        })
+        .collect();
+    let rules: Vec<SessionRule> = config.sessions.iter().map(session_rule).collect();
+    let sessions = session_places(config);
+    let generations = sessions * usize::from(settings.ses_max_gen);
+    let memory = Memory {
+        sessions: Vec::leak((0..sessions).map(|_| Session::new()).collect()),
+        generations: Vec::leak((0..generations).map(|_| Generation::vacant()).collect()),
+        octets: Vec::leak(vec![0; generations * generation_octets(&settings)]),
+    };
+    CodedNode::new(settings, &ports, &rules, memory)
+}
+
+/// Sessions that can live at a time: one for each rule that names its source, all that are allowed when any does not.
+fn session_places(config: &Config) -> usize {
+    let max_sessions = usize::from(config.coded.max_sessions);
+    match config.sessions.iter().all(|session| session.source.is_some()) {
+        true => config.sessions.len().min(max_sessions),
+        false => max_sessions,
+    }
+}
+
+fn settings(coded: &config::Coded, seed: u64) -> Settings {
+    Settings {
+        protocol: coded.protocol,
+        max_generation_size: coded.max_generation_size,
+        max_block_octets: coded.max_block_octets,
+        ses_max_gen: coded.ses_max_gen,
+        ses_time_out: coded.ses_time_out,
+        sending: match coded.sending {
+            Sending::Paced => SendingRule::Paced,
+            Sending::Literal => SendingRule::Literal,
+        },
+        seed,
+    }
+}
+
+/// A number that differs from node to node and from start to start.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn session_rule(session: &config::Session) -> SessionRule {
+    SessionRule {
+        session_id: session.id,
+        group: session.group.octets(),
+        source: session.source.as_ref().map(Ipv4Addr::octets),
+        inputs: port_set(session.inputs()),
+        role: match &session.role {
+            config::Role::Source(source) => Role::Source {
+                cut: cut(source.generation, source.flush),
+                generation_size: source.generation_size,
+                redundancy: source.redundancy,
+                udp_port: None,
+                outputs: port_set(&source.outputs),
+            },
+            config::Role::Forwarder(forwarder) => {
+                Role::Forwarder { outputs: port_set(&forwarder.outputs) }
+            }
+            config::Role::Destination(destination) => Role::Destination {
+                // Only a source waits for datagrams.
+                cut: cut(destination.generation, std::time::Duration::ZERO),
+                deliver: port_set(&destination.deliver),
+            },
+        },
+    }
+}
+
+fn cut(generation: config::Generation, flush_after: std::time::Duration) -> Cut {
+    match generation {
+        config::Generation::Datagram => Cut::Datagram,
+        config::Generation::Packets => Cut::Packets { flush_after },
+    }
+}
+
+fn port_set(ports: &[PortIndex]) -> PortSet {
+    ports.iter().map(|port| PortId(port.0)).collect()
+}
