@@ -154,6 +154,11 @@ impl Engine {
         Ok(self.published.stats())
     }
 
+    /// The first worker, to be driven round by round instead of being run: a benchmark does that.
+    pub fn first_worker(&mut self) -> Option<&mut Worker> {
+        self.workers.first_mut()
+    }
+
     fn answer_telemetry(&self) -> Result<(), EngineError> {
         let published = Arc::clone(&self.published);
         let help = "All counters of the engine. Takes no parameters.";

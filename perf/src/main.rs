@@ -1,3 +1,58 @@
 //! Benchmarks, comparisons and reports.
 
-fn main() {}
+mod allocations;
+mod bench_forward;
+mod compare_rlnc;
+mod timing;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: allocations::Counting = allocations::Counting;
+
+/// Measures Heddle and its peers.
+#[derive(Parser)]
+#[command(name = "heddle-perf", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare a part of Heddle with its peers.
+    #[command(subcommand)]
+    Compare(Compare),
+    /// Measure a part of Heddle.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// One lcore that recodes, between two ports made of rings.
+    Forward(bench_forward::Arguments),
+}
+
+#[derive(Subcommand)]
+enum Compare {
+    /// Network coding: with the crates rlnc, rlnc-simdx and reed-solomon-simd and with ISA-L, on one pinned core.
+    Rlnc(compare_rlnc::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Compare(Compare::Rlnc(arguments)) => compare_rlnc::run(&arguments),
+        Command::Bench(Bench::Forward(arguments)) => {
+            bench_forward::run(&arguments).map_err(|report| format!("{report:?}").into())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("heddle-perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
