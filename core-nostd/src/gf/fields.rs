@@ -110,10 +110,11 @@ macro_rules! octet_field {
                 );
             }
 
-            fn product<S: RowSet + ?Sized>(
+            fn product_where<S: RowSet + ?Sized>(
                 dst: &mut RowsMut<'_>,
                 coefficients: &Rows<'_>,
                 sources: &S,
+                wanted: impl Fn(usize) -> bool,
             ) {
                 kernels::product(
                     Self::MAPS,
@@ -121,6 +122,7 @@ macro_rules! octet_field {
                     |output, to| unpack::<Self>(coefficients.get(output), to),
                     |output, index| Self::get(coefficients.get(output), index),
                     sources,
+                    wanted,
                 );
             }
 

@@ -91,7 +91,17 @@ pub trait Field:
 
     /// Row m of `dst` = sum of element i of row m of `coefficients` * `sources[i]`: a product of matrices,
     /// several rows in each pass over the sources.
-    fn product<S: RowSet + ?Sized>(dst: &mut RowsMut<'_>, coefficients: &Rows<'_>, sources: &S);
+    fn product<S: RowSet + ?Sized>(dst: &mut RowsMut<'_>, coefficients: &Rows<'_>, sources: &S) {
+        Self::product_where(dst, coefficients, sources, |_| true);
+    }
+
+    /// The same for the rows of `dst` that are `wanted`; the others are left alone.
+    fn product_where<S: RowSet + ?Sized>(
+        dst: &mut RowsMut<'_>,
+        coefficients: &Rows<'_>,
+        sources: &S,
+        wanted: impl Fn(usize) -> bool,
+    );
 
     /// Row i of `dst` += `coefficients[i] * src`.
     fn add_outer(dst: &mut RowsMut<'_>, coefficients: &[u8], src: &[u8]);

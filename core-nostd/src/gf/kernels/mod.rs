@@ -268,13 +268,15 @@ pub fn combine<S: RowSet + ?Sized>(
     }
 }
 
-/// Row m of `dst` = sum of coefficient(m, i) * sources[i]. `unpack(m, to)` writes the coefficients of row m, one to an octet.
+/// Row m of `dst` = sum of coefficient(m, i) * sources[i], for the rows that are `wanted`. `unpack(m, to)` writes the coefficients
+/// of row m, one to an octet.
 pub fn product<S: RowSet + ?Sized>(
     maps: &OctetMaps,
     dst: &mut RowsMut<'_>,
     unpack: impl Fn(usize, &mut [u8]),
     coefficient: impl Fn(usize, usize) -> u8,
     sources: &S,
+    wanted: impl Fn(usize) -> bool,
 ) {
     let len = dst.row_octets();
     let count = sources.count();
@@ -285,13 +287,13 @@ pub fn product<S: RowSet + ?Sized>(
     });
     if !whole {
         // Short sources, or more than one pass can take: row by row.
-        for (output, row) in dst.iter_mut().enumerate() {
+        for (output, row) in dst.iter_mut().enumerate().filter(|(output, _)| wanted(*output)) {
             combine(maps, row, |index| coefficient(output, index), sources, false);
         }
         return;
     }
     let kernel = active();
-    let mut rows = dst.iter_mut().enumerate();
+    let mut rows = dst.iter_mut().enumerate().filter(|(output, _)| wanted(*output));
     loop {
         let mut room = [[0; MAX_ELEMENTS]; MAX_OUTPUTS];
         let mut outputs = [core::ptr::null_mut(); MAX_OUTPUTS];

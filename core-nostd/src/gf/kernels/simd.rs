@@ -111,6 +111,7 @@ unsafe fn load<V: Vector, const R: usize, const PART: bool>(
 /// # Safety
 /// The features of V; every source can be read for `R` vectors from `at` (see [`load`]), every row of coefficients for
 /// one octet for each source.
+#[allow(clippy::needless_range_loop, reason = "the loop over r ends at a constant and unrolls")]
 #[inline(always)]
 unsafe fn sums<V: Vector, const M: usize, const R: usize, const PART: bool>(
     maps: &OctetMaps,
