@@ -20,6 +20,12 @@ fn unpack<F: Field<Element = u8>>(vector: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Whether so few elements, one to an octet, are zero that it is not worth looking for them.
+fn is_dense(vector: &[u8]) -> bool {
+    let zeros = vector.iter().filter(|element| **element == 0).count();
+    zeros <= vector.len() / 2
+}
+
 /// Defines a field of `$bits` bits (1, 4 or 8) that is computed by octet maps.
 macro_rules! octet_field {
     ($(#[$documentation:meta])* $field:ident, $name:literal, $bits:literal, $polynomial:literal) => {
@@ -101,6 +107,13 @@ macro_rules! octet_field {
                 sources: &S,
                 accumulate: bool,
             ) {
+                if $bits == 8
+                    && let Some(rows) = sources.at_stride()
+                    && is_dense(coefficients)
+                    && kernels::combine_rows(Self::MAPS, dst, coefficients, rows, accumulate)
+                {
+                    return;
+                }
                 kernels::combine(
                     Self::MAPS,
                     dst,
@@ -119,7 +132,7 @@ macro_rules! octet_field {
                 kernels::product(
                     Self::MAPS,
                     dst,
-                    |output, to| unpack::<Self>(coefficients.get(output), to),
+                    |output| ($bits == 8).then(|| coefficients.get(output)),
                     |output, index| Self::get(coefficients.get(output), index),
                     sources,
                     wanted,

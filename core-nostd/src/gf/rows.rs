@@ -7,6 +7,11 @@ pub trait RowSet {
 
     /// The octets of row `index`; empty past the end.
     fn row(&self, index: usize) -> &[u8];
+
+    /// The same rows when they lie at one stride inside one slice: they can be read faster.
+    fn at_stride(&self) -> Option<Rows<'_>> {
+        None
+    }
 }
 
 impl RowSet for [&[u8]] {
@@ -72,6 +77,11 @@ impl<'a> Rows<'a> {
         self.row_octets
     }
 
+    /// Where the first row begins and how far apart rows are.
+    pub(crate) const fn start_and_stride(&self) -> (*const u8, usize) {
+        (self.octets.as_ptr(), self.stride_octets)
+    }
+
     /// The octets of row `index`, with the lifetime of the slice; empty past the end.
     pub fn get(&self, index: usize) -> &'a [u8] {
         if index >= self.count {
@@ -91,6 +101,10 @@ impl RowSet for Rows<'_> {
 
     fn row(&self, index: usize) -> &[u8] {
         self.get(index)
+    }
+
+    fn at_stride(&self) -> Option<Rows<'_>> {
+        Some(*self)
     }
 }
 

@@ -131,8 +131,9 @@ impl<F: Field> DecoderState<F> {
             match single_one::<F>(transform) {
                 Some(packet) => {
                     let row = output.row_mut(block.into());
-                    for (octet, from) in row.iter_mut().zip(payloads.get(packet)) {
-                        *octet = *from;
+                    let payload = payloads.get(packet);
+                    if row.len() == payload.len() {
+                        row.copy_from_slice(payload);
                     }
                 }
                 None => sums.insert(block),

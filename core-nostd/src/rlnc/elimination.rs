@@ -48,6 +48,34 @@ impl BlockSet {
         self.0 == [0; 4]
     }
 
+    /// The set of one block.
+    fn single(block: u8) -> Self {
+        let mut set = Self::EMPTY;
+        set.insert(block);
+        set
+    }
+
+    /// The highest block in the set.
+    pub fn last(&self) -> Option<u8> {
+        let mut last = None;
+        for (word, base) in self.0.into_iter().zip([0u8, 64, 128, 192]) {
+            if let Some(bit) = word.checked_ilog2() {
+                last = Some(base | bit as u8);
+            }
+        }
+        last
+    }
+
+    /// The blocks of this set and of `other`.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut result = *self;
+        for (word, more) in result.0.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+        result
+    }
+
     /// The blocks of this set that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
@@ -218,68 +246,156 @@ impl<F: Field> Elimination<F> {
         let (matrix, work) =
             memory.split_at_mut_checked(stride * k).ok_or(RlncError::MemoryTooSmall)?;
         let work = work.get_mut(..width).ok_or(RlncError::MemoryTooSmall)?;
+        let Some((first, symbol)) = leading::<F>(vector) else {
+            return Ok(Arrival::Redundant);
+        };
         if self.is_complete() {
             return Ok(Arrival::Redundant);
         }
+        if self.rank == 0 {
+            // Rows without a pivot are zero: so they do no harm in sums.
+            matrix.fill(0);
+        }
+
+        // A source block itself, or a multiple of it, while all rows are such: nothing to eliminate.
+        if self.pivots == self.decodable && self.is_single(vector, first) {
+            if self.pivots.contains(first) {
+                return Ok(Arrival::Redundant);
+            }
+            let mut rows = RowsMut::new(matrix, width, stride);
+            let row = rows.row_mut(first.into());
+            F::set(row, first.into(), F::ONE);
+            if let Some(transform) = row.get_mut(vector.len()..) {
+                F::set(transform, self.rank.into(), F::inv(symbol).unwrap_or(F::ONE));
+            }
+            return Ok(self.grow(first, BlockSet::single(first)));
+        }
+
         let (work_vector, work_transform) =
             work.split_at_mut_checked(vector.len()).ok_or(RlncError::MemoryTooSmall)?;
-        work_vector.copy_from_slice(vector);
+        if work_vector.len() == vector.len() {
+            work_vector.copy_from_slice(vector);
+        }
         work_transform.fill(0);
         F::set(work_transform, self.rank.into(), F::ONE);
 
-        // A row has zero at the pivots of all others. So what to add of each row is known at once: the
-        // vector's own symbol at its pivot.
-        let mut coefficients = [0; MAX_VECTOR_OCTETS];
-        for pivot in self.pivots.iter() {
-            F::set(&mut coefficients, pivot.into(), F::get(vector, pivot.into()));
-        }
-        F::combine(work, &coefficients, &Rows::new(matrix, width, stride), true);
+        // A row has zero at the pivots of all others. So what to add of each row is known at once: the vector's own symbol
+        // at the row's pivot.
+        let used = self.pivots.last().map_or(0, |last| usize::from(last) + 1);
+        let rows = Rows::new(matrix, width, stride).first(used);
+        let coefficients = vector.get(..vector_octets::<F>(used)).unwrap_or_default();
+        F::combine(work, coefficients, &rows, true);
 
-        let Some((pivot, leading)) = (0..self.k)
-            .map(|column| (column, F::get(work, column.into())))
-            .find(|(_, symbol)| *symbol != F::ZERO)
+        let Some((pivot, symbol)) = leading::<F>(work.get(..vector.len()).unwrap_or_default())
         else {
             return Ok(Arrival::Redundant);
         };
-        if let Some(inverse) = F::inv(leading) {
+        if symbol != F::ONE
+            && let Some(inverse) = F::inv(symbol)
+        {
             F::scale(work, inverse);
         }
 
         // Clear the new pivot's column in the rows before it.
+        if self.pivots != self.decodable {
+            let mut coefficients = [0; MAX_VECTOR_OCTETS];
+            gather::<F>(matrix, stride, used, pivot, &mut coefficients);
+            let coefficients = coefficients.get(..vector_octets::<F>(used)).unwrap_or_default();
+            F::add_outer(&mut RowsMut::new(matrix, width, stride), coefficients, work);
+        }
         let mut rows = RowsMut::new(matrix, width, stride);
-        let mut coefficients = [0; MAX_VECTOR_OCTETS];
-        for row in self.pivots.without(&self.decodable).iter() {
-            let symbol = F::get(rows.row_mut(row.into()), pivot.into());
-            F::set(&mut coefficients, row.into(), symbol);
+        let row = rows.row_mut(pivot.into());
+        if row.len() == work.len() {
+            row.copy_from_slice(work);
         }
-        F::add_outer(&mut rows, &coefficients, work);
-        for (octet, new) in rows.row_mut(pivot.into()).iter_mut().zip(work.iter()) {
-            *octet = *new;
-        }
+        let mut candidates = self.pivots.without(&self.decodable);
+        candidates.insert(pivot);
+        let mut pivots = self.pivots;
+        pivots.insert(pivot);
+        let free = BlockSet::first(self.k).without(&pivots);
+        let decoded = units::<F>(matrix, stride, candidates, &free);
+        Ok(self.grow(pivot, decoded))
+    }
+
+    /// Counts a new row with its pivot, and the rows that have become unit vectors.
+    fn grow(&mut self, pivot: u8, decoded: BlockSet) -> Arrival {
         self.pivots.insert(pivot);
-        self.rank += 1;
-
-        let decoded = self.new_units(&mut rows);
-        for block in decoded.iter() {
-            self.decodable.insert(block);
-        }
-        Ok(Arrival::Innovative { rank: self.rank, decoded })
+        self.decodable = self.decodable.with(&decoded);
+        self.rank = self.rank.saturating_add(1);
+        Arrival::Innovative { rank: self.rank, decoded }
     }
 
-    /// The rows that are unit vectors and were not so before.
-    fn new_units(&self, rows: &mut RowsMut<'_>) -> BlockSet {
-        let candidates = self.pivots.without(&self.decodable);
-        let free = BlockSet::first(self.k).without(&self.pivots);
-        let mut units = BlockSet::EMPTY;
-        for row in candidates.iter() {
-            let octets = rows.row_mut(row.into());
-            // Zero at all other pivots anyway, so the columns without a pivot decide.
-            if free.iter().all(|column| F::get(octets, column.into()) == F::ZERO) {
-                units.insert(row);
-            }
-        }
-        units
+    /// Whether `first`, the first symbol of `vector` that is not zero, is also the last.
+    fn is_single(&self, vector: &[u8], first: u8) -> bool {
+        let octet = usize::from(first) * F::BITS as usize / 8;
+        let after = octet + (F::BITS as usize).div_ceil(8);
+        let within = (usize::from(first) + 1..after * 8 / F::BITS as usize)
+            .all(|index| F::get(vector, index) == F::ZERO);
+        within && vector.get(after..).is_none_or(|rest| first_octet(rest).is_none())
     }
+}
+
+/// The place of the first octet that is not zero.
+fn first_octet(octets: &[u8]) -> Option<usize> {
+    let (words, rest) = octets.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        if word != 0 {
+            return Some(8 * index + word.trailing_zeros() as usize / 8);
+        }
+    }
+    let place = rest.iter().position(|octet| *octet != 0)?;
+    Some(8 * words.len() + place)
+}
+
+/// The first symbol that is not zero, and its number.
+fn leading<F: Field>(vector: &[u8]) -> Option<(u8, F::Element)> {
+    let bits = F::BITS as usize;
+    let first = first_octet(vector)? * 8 / bits;
+    (first..first + (8 / bits).max(1)).find_map(|index| {
+        let symbol = F::get(vector, index);
+        (symbol != F::ZERO).then_some((index as u8, symbol))
+    })
+}
+
+/// Symbol `column` of the first `count` rows.
+fn gather<F: Field>(matrix: &[u8], stride: usize, count: usize, column: u8, to: &mut [u8]) {
+    let column = usize::from(column);
+    let rows = matrix.chunks(stride.max(1)).take(count);
+    if F::BITS == 8 {
+        for (row, to) in rows.zip(to) {
+            *to = row.get(column).copied().unwrap_or(0);
+        }
+    } else {
+        for (index, row) in rows.enumerate() {
+            F::set(to, index, F::get(row, column));
+        }
+    }
+}
+
+/// Those of the rows `candidates` that are unit vectors. A row is zero at the pivots of others anyway, so the columns without a pivot, `free`,
+/// decide.
+fn units<F: Field>(
+    matrix: &[u8],
+    stride: usize,
+    candidates: BlockSet,
+    free: &BlockSet,
+) -> BlockSet {
+    let Some(one) = free.last() else {
+        return candidates;
+    };
+    let one = usize::from(one);
+    let mut units = BlockSet::EMPTY;
+    for (index, row) in matrix.chunks(stride.max(1)).enumerate() {
+        // Most rows are not: one column tells.
+        if F::get(row, one) == F::ZERO
+            && candidates.contains(index as u8)
+            && free.iter().all(|column| F::get(row, column.into()) == F::ZERO)
+        {
+            units.insert(index as u8);
+        }
+    }
+    units
 }
 
 /// Whether `vector` has the length of `k` symbols and nothing after the last of them.

@@ -1,6 +1,6 @@
 //! The kernel of AArch64: nibble tables looked up 16 octets at a time with NEON, which every such CPU has.
 
-use super::simd::{self, PairMap, Vector, load_small, store_small};
+use super::simd::{self, PairMap, Strided, Vector, load_small, store_small};
 use super::{Kernel, OctetMaps};
 use core::arch::aarch64::*;
 
@@ -9,6 +9,7 @@ pub const NEON: Kernel = Kernel {
     name: "neon",
     available: || true,
     single,
+    strided,
     product,
     outer,
     pairs,
@@ -30,6 +31,20 @@ unsafe fn single(
     accumulate: bool,
 ) {
     // SAFETY: the caller's own obligation; NEON is part of AArch64.
+    unsafe { simd::single::<Neon, 8>(maps, output, row, sources, len, accumulate) }
+}
+
+/// # Safety
+/// See [`Kernel::strided`].
+unsafe fn strided(
+    maps: &OctetMaps,
+    output: *mut u8,
+    row: *const u8,
+    sources: Strided,
+    len: usize,
+    accumulate: bool,
+) {
+    // SAFETY: as above.
     unsafe { simd::single::<Neon, 8>(maps, output, row, sources, len, accumulate) }
 }
 

@@ -14,10 +14,10 @@ mod simd;
 mod x86_64;
 
 use super::tables::{OctetMaps, bit_matrix, nibble_table};
-use super::{MAX_ELEMENTS, RowSet, RowsMut};
+use super::{MAX_ELEMENTS, RowSet, Rows, RowsMut};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use simd::PairMap;
+use simd::{PairMap, Strided};
 use spin::Mutex;
 
 /// Output rows for which [`product`] gathers coefficients at a time.
@@ -35,6 +35,8 @@ struct Kernel {
     available: fn() -> bool,
     /// One output of any sources.
     single: Single,
+    /// The same of sources at a stride.
+    strided: StridedSingle,
     /// Several outputs of the same sources.
     product: Product,
     /// Several rows, to each of which a multiple of one source is added.
@@ -48,6 +50,9 @@ struct Kernel {
 /// `(maps, output, coefficients, sources, len, accumulate)`: output = (itself, when `accumulate`, +) sum of coefficient i times
 /// source i. A source may be the very row of the output.
 type Single = unsafe fn(&OctetMaps, *mut u8, *const u8, &[*const u8], usize, bool);
+
+/// As [`Single`], but no source may be the row of the output.
+type StridedSingle = unsafe fn(&OctetMaps, *mut u8, *const u8, Strided, usize, bool);
 
 /// `(maps, outputs, coefficients, sources, len)`: each output = sum of coefficient i of its row times source i.
 type Product = unsafe fn(&OctetMaps, &[*mut u8], &[*const u8], &[*const u8], usize);
@@ -64,6 +69,7 @@ const SCALAR: Kernel = Kernel {
     name: "scalar",
     available: || true,
     single: scalar::single,
+    strided: scalar::strided,
     product: scalar::product,
     outer: scalar::outer,
     pairs: scalar::pairs,
@@ -213,6 +219,36 @@ impl Gathered {
     }
 }
 
+/// `dst = (dst, when accumulate, +) sum of coefficients[i] (one to an octet) * rows[i]`, for as many as there are of both.
+/// False, and nothing done, when the rows are shorter than `dst`.
+pub fn combine_rows(
+    maps: &OctetMaps,
+    dst: &mut [u8],
+    coefficients: &[u8],
+    rows: Rows<'_>,
+    accumulate: bool,
+) -> bool {
+    let rows = rows.first(coefficients.len());
+    if rows.row_octets() < dst.len() {
+        return false;
+    }
+    let (first, stride) = rows.start_and_stride();
+    let sources = Strided { first, stride, count: rows.count() };
+    // SAFETY: `rows` has so many rows of `dst.len()` octets at least, and there is a coefficient for each; `dst` is borrowed
+    // alone, so no row lies in it.
+    unsafe {
+        (active().strided)(
+            maps,
+            dst.as_mut_ptr(),
+            coefficients.as_ptr(),
+            sources,
+            dst.len(),
+            accumulate,
+        );
+    }
+    true
+}
+
 /// `dst = (dst, when accumulate, +) sum of coefficient(i) * sources[i]`.
 #[inline]
 pub fn combine<S: RowSet + ?Sized>(
@@ -268,12 +304,12 @@ pub fn combine<S: RowSet + ?Sized>(
     }
 }
 
-/// Row m of `dst` = sum of coefficient(m, i) * sources[i], for the rows that are `wanted`. `unpack(m, to)` writes the coefficients
-/// of row m, one to an octet.
-pub fn product<S: RowSet + ?Sized>(
+/// Row m of `dst` = sum of coefficient(m, i) * sources[i], for the rows that are `wanted`. `packed(m)` gives all
+/// coefficients of row m when they stand one to an octet.
+pub fn product<'c, S: RowSet + ?Sized>(
     maps: &OctetMaps,
     dst: &mut RowsMut<'_>,
-    unpack: impl Fn(usize, &mut [u8]),
+    packed: impl Fn(usize) -> Option<&'c [u8]>,
     coefficient: impl Fn(usize, usize) -> u8,
     sources: &S,
     wanted: impl Fn(usize) -> bool,
@@ -295,7 +331,7 @@ pub fn product<S: RowSet + ?Sized>(
     let kernel = active();
     let mut rows = dst.iter_mut().enumerate().filter(|(output, _)| wanted(*output));
     loop {
-        let mut room = [[0; MAX_ELEMENTS]; MAX_OUTPUTS];
+        let mut room = [const { MaybeUninit::<[u8; MAX_ELEMENTS]>::uninit() }; MAX_OUTPUTS];
         let mut outputs = [core::ptr::null_mut(); MAX_OUTPUTS];
         let mut coefficients = [core::ptr::null(); MAX_OUTPUTS];
         let mut used = 0;
@@ -303,9 +339,17 @@ pub fn product<S: RowSet + ?Sized>(
         for ((room, (pointer, place)), (output, row)) in
             room.iter_mut().zip(outputs.iter_mut().zip(&mut coefficients)).zip(&mut rows)
         {
-            unpack(output, room.get_mut(..count).unwrap_or_default());
             *pointer = row.as_mut_ptr();
-            *place = room.as_ptr();
+            *place = match packed(output) {
+                Some(vector) if vector.len() >= count => vector.as_ptr(),
+                _ => {
+                    let room = room.write([0; MAX_ELEMENTS]);
+                    for (index, to) in room.iter_mut().enumerate().take(count) {
+                        *to = coefficient(output, index);
+                    }
+                    room.as_ptr()
+                }
+            };
             used += 1;
         }
         if used == 0 {
@@ -314,7 +358,7 @@ pub fn product<S: RowSet + ?Sized>(
         if let (Some(outputs), Some(coefficients)) = (outputs.get(..used), coefficients.get(..used))
         {
             // SAFETY: rows of `dst` have `len` octets, do not overlap and are borrowed alone; every source gathered has
-            // as many; `room` has a coefficient for each of the at most MAX_ELEMENTS sources.
+            // as many; each pointer to coefficients stands for one for each source.
             unsafe { (kernel.product)(maps, outputs, coefficients, gathered.pointers(), len) };
         }
     }

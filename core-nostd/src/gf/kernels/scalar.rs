@@ -1,6 +1,6 @@
 //! The kernel for any CPU: nibble tables, one octet at a time.
 
-use super::simd::PairMap;
+use super::simd::{PairMap, Strided};
 use super::{OctetMaps, map_octet};
 
 /// See [`Kernel::single`](super::Kernel).
@@ -26,6 +26,31 @@ pub unsafe fn single(
                 sum ^= map_octet(maps, *c, source.add(at).read());
             }
             output.write(sum);
+        }
+    }
+}
+
+/// See [`Kernel::strided`](super::Kernel).
+///
+/// # Safety
+/// As there.
+pub unsafe fn strided(
+    maps: &OctetMaps,
+    output: *mut u8,
+    row: *const u8,
+    sources: Strided,
+    len: usize,
+    accumulate: bool,
+) {
+    if !accumulate {
+        // SAFETY: the caller vouches for `len` octets that nothing else refers to.
+        unsafe { output.write_bytes(0, len) };
+    }
+    for index in 0..sources.count {
+        // SAFETY: the caller vouches for one coefficient and `len` octets for each source.
+        unsafe {
+            let source = sources.first.add(index * sources.stride);
+            single(maps, output, row.add(index), &[source], len, true);
         }
     }
 }

@@ -85,6 +85,55 @@ pub trait Vector: Copy {
     unsafe fn even_odd(self, odd: Self) -> Self;
 }
 
+/// Where the rows of sources begin.
+pub trait Sources: Copy {
+    /// The number of sources.
+    fn count(self) -> usize;
+
+    /// The start of source `index`.
+    ///
+    /// # Safety
+    /// `index` is below `count()`.
+    unsafe fn start(self, index: usize) -> *const u8;
+}
+
+impl Sources for &[*const u8] {
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    unsafe fn start(self, index: usize) -> *const u8 {
+        // SAFETY: the caller's own obligation.
+        unsafe { *self.get_unchecked(index) }
+    }
+}
+
+/// Rows at a stride.
+#[derive(Copy, Clone, Debug)]
+pub struct Strided {
+    /// The start of the first row.
+    pub first: *const u8,
+    /// From one start to the next.
+    pub stride: usize,
+    /// The number of rows.
+    pub count: usize,
+}
+
+impl Sources for Strided {
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    unsafe fn start(self, index: usize) -> *const u8 {
+        // SAFETY: `index` is below the number of rows, so the start lies in the octets of which `first` is the start.
+        unsafe { self.first.add(index * self.stride) }
+    }
+}
+
 #[inline(always)]
 unsafe fn constant<V: Vector>(maps: &OctetMaps, c: u8) -> V::Constant {
     let c = usize::from(c);
@@ -106,6 +155,9 @@ unsafe fn load<V: Vector, const R: usize, const PART: bool>(
     }
 }
 
+/// From so many vectors on, a piece of a row is long enough for prefetchers.
+const LONG: usize = 8;
+
 /// Adds the products of all sources to `R` vectors of each of `M` outputs, at octet `at` of the rows.
 ///
 /// # Safety
@@ -116,18 +168,21 @@ unsafe fn load<V: Vector, const R: usize, const PART: bool>(
 unsafe fn sums<V: Vector, const M: usize, const R: usize, const PART: bool>(
     maps: &OctetMaps,
     rows: &[*const u8; M],
-    sources: &[*const u8],
+    sources: impl Sources,
     at: usize,
     last: usize,
     mut sums: [[V; R]; M],
 ) -> [[V; R]; M] {
-    let (pairs, single): (&[[*const u8; 2]], &[*const u8]) =
-        if V::PAIRED { sources.as_chunks() } else { (&[], sources) };
+    let count = sources.count();
+    // A long piece of one row at a time, for one output: then memory is read as one stream, which the prefetchers of the caches
+    // follow. Otherwise two rows at a time, for one instruction less.
+    let paired = if V::PAIRED && !(M == 1 && R > LONG) { count & !1 } else { 0 };
     // SAFETY: the reads are those for which the caller vouches: coefficient `index` of each row belongs to source
     // `index`, and each source is read for R vectors from `at`.
     unsafe {
         let mut index = 0;
-        for [a, b] in pairs {
+        while index < paired {
+            let (a, b) = (sources.start(index), sources.start(index + 1));
             let mut constants_a = [constant::<V>(maps, 0); M];
             let mut constants_b = constants_a;
             for m in 0..M {
@@ -137,14 +192,23 @@ unsafe fn sums<V: Vector, const M: usize, const R: usize, const PART: bool>(
             for r in 0..R {
                 let octets_a = load::<V, R, PART>(a.add(at), r, last);
                 let octets_b = load::<V, R, PART>(b.add(at), r, last);
-                for m in 0..M {
-                    sums[m][r] =
-                        sums[m][r].add_products(octets_a, constants_a[m], octets_b, constants_b[m]);
+                for ((sums, a), b) in sums.iter_mut().zip(&constants_a).zip(&constants_b) {
+                    sums[r] = sums[r].add_products(octets_a, *a, octets_b, *b);
                 }
             }
             index += 2;
         }
-        for source in single {
+        while index < count {
+            let source = sources.start(index);
+            if M == 1 {
+                let constant = constant::<V>(maps, *rows[0].add(index));
+                for r in 0..R {
+                    let octets = load::<V, R, PART>(source.add(at), r, last);
+                    sums[0][r] = sums[0][r].xor(octets.product(constant));
+                }
+                index += 1;
+                continue;
+            }
             let mut octets = [V::zero(); R];
             for (r, octets) in octets.iter_mut().enumerate() {
                 *octets = load::<V, R, PART>(source.add(at), r, last);
@@ -170,7 +234,7 @@ unsafe fn single_block<V: Vector, const R: usize, const PART: bool>(
     maps: &OctetMaps,
     output: *mut u8,
     row: *const u8,
-    sources: &[*const u8],
+    sources: impl Sources,
     at: usize,
     last: usize,
     accumulate: bool,
@@ -209,44 +273,37 @@ unsafe fn store<V: Vector, const R: usize, const PART: bool>(
     }
 }
 
-/// Runs `$call` with the constant `$r` equal to the number `$vectors`, from 1 to 8.
+/// Runs `$call` with the constant `$r` equal to the number `$vectors`, which is one of those listed and not above `$most`.
 macro_rules! with_vectors {
-    ($vectors:expr, $r:ident => $call:expr) => {
+    ([$($number:literal)*] up to $most:expr, $vectors:expr, $r:ident => $call:expr) => {
         match $vectors {
-            1 => {
-                const $r: usize = 1;
-                $call
-            }
-            2 => {
-                const $r: usize = 2;
-                $call
-            }
-            3 => {
-                const $r: usize = 3;
-                $call
-            }
-            4 => {
-                const $r: usize = 4;
-                $call
-            }
-            5 => {
-                const $r: usize = 5;
-                $call
-            }
-            6 => {
-                const $r: usize = 6;
-                $call
-            }
-            7 => {
-                const $r: usize = 7;
-                $call
-            }
-            8 => {
-                const $r: usize = 8;
-                $call
-            }
+            $($number => {
+                const $r: usize = $number;
+                // Known at compile time: no code for more vectors than ever come.
+                if $r <= $most {
+                    $call
+                }
+            })*
             _ => {}
         }
+    };
+}
+
+/// [`with_vectors`] for 1 to 4.
+macro_rules! few_vectors {
+    ($vectors:expr, $r:ident => $call:expr) => {
+        with_vectors!([1 2 3 4] up to 4, $vectors, $r => $call)
+    };
+}
+
+/// [`with_vectors`] for 1 to 24.
+macro_rules! many_vectors {
+    (up to $most:expr, $vectors:expr, $r:ident => $call:expr) => {
+        with_vectors!(
+            [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24] up to $most,
+            $vectors,
+            $r => $call
+        )
     };
 }
 
@@ -259,7 +316,7 @@ pub unsafe fn single<V: Vector, const W: usize>(
     maps: &OctetMaps,
     output: *mut u8,
     row: *const u8,
-    sources: &[*const u8],
+    sources: impl Sources,
     len: usize,
     accumulate: bool,
 ) {
@@ -291,12 +348,12 @@ pub unsafe fn single<V: Vector, const W: usize>(
         if V::MASKED {
             let vectors = rest.div_ceil(V::OCTETS);
             let last = rest.wrapping_sub((vectors.wrapping_sub(1)).wrapping_mul(V::OCTETS));
-            with_vectors!(vectors, R => {
+            many_vectors!(up to W, vectors, R => {
                 let sum = single_block::<V, R, true>(maps, output, row, sources, at, last, accumulate);
                 store::<V, R, true>(output.add(at), &sum, last);
             });
         } else {
-            with_vectors!(rest / V::OCTETS, R => {
+            many_vectors!(up to W, rest / V::OCTETS, R => {
                 let sum = single_block::<V, R, false>(maps, output, row, sources, at, 0, accumulate);
                 store::<V, R, false>(output.add(at), &sum, 0);
             });
@@ -316,7 +373,7 @@ unsafe fn product_block<V: Vector, const R: usize, const PART: bool>(
     maps: &OctetMaps,
     outputs: &[*mut u8],
     rows: &[*const u8],
-    sources: &[*const u8],
+    sources: impl Sources,
     at: usize,
     last: usize,
 ) {
@@ -347,7 +404,7 @@ unsafe fn group<V: Vector, const M: usize, const R: usize, const PART: bool>(
     maps: &OctetMaps,
     outputs: &[*mut u8; M],
     rows: &[*const u8; M],
-    sources: &[*const u8],
+    sources: impl Sources,
     at: usize,
     last: usize,
 ) {
@@ -370,7 +427,7 @@ pub unsafe fn product<V: Vector, const W: usize>(
     maps: &OctetMaps,
     outputs: &[*mut u8],
     rows: &[*const u8],
-    sources: &[*const u8],
+    sources: impl Sources,
     len: usize,
 ) {
     let step = W * V::OCTETS;
@@ -381,17 +438,22 @@ pub unsafe fn product<V: Vector, const W: usize>(
             product_block::<V, W, false>(maps, outputs, rows, sources, at, 0);
             at += step;
         }
-        while len - at >= V::OCTETS {
-            product_block::<V, 1, false>(maps, outputs, rows, sources, at, 0);
-            at += V::OCTETS;
-        }
         let rest = len - at;
         if rest == 0 {
             return;
         }
         if V::MASKED || len < V::OCTETS {
-            product_block::<V, 1, true>(maps, outputs, rows, sources, at, rest);
-        } else {
+            let vectors = rest.div_ceil(V::OCTETS);
+            let last = rest - (vectors - 1) * V::OCTETS;
+            few_vectors!(vectors, R => {
+                product_block::<V, R, true>(maps, outputs, rows, sources, at, last);
+            });
+            return;
+        }
+        few_vectors!(rest / V::OCTETS, R => {
+            product_block::<V, R, false>(maps, outputs, rows, sources, at, 0);
+        });
+        if !rest.is_multiple_of(V::OCTETS) {
             // Outputs are no sources, so the octets of the overlap come out the same again.
             product_block::<V, 1, false>(maps, outputs, rows, sources, len - V::OCTETS, 0);
         }
@@ -418,7 +480,7 @@ pub unsafe fn outer<V: Vector>(
         // SAFETY: the octets from `at` that the vectors take do not pass `len`; the caller vouches for so many in
         // `source` and in each row.
         unsafe {
-            with_vectors!(vectors, R => {
+            few_vectors!(vectors, R => {
                 outer_block::<V, R>(maps, first.add(at), stride, coefficients, source.add(at), last);
             });
         }

@@ -1,6 +1,6 @@
 //! Vectors of x86-64 and the kernels made of them.
 
-use super::simd::{self, PairMap, Vector, load_small, store_small};
+use super::simd::{self, PairMap, Strided, Vector, load_small, store_small};
 use super::{Kernel, OctetMaps, cpu};
 use core::arch::x86_64::*;
 
@@ -13,6 +13,7 @@ macro_rules! kernel {
             name: $name,
             available: $available,
             single: $module::single,
+            strided: $module::strided,
             product: $module::product,
             outer: $module::outer,
             pairs: $module::pairs,
@@ -34,6 +35,23 @@ macro_rules! kernel {
                 accumulate: bool,
             ) {
                 // SAFETY: the caller's own obligation; the features are enabled here.
+                unsafe {
+                    simd::single::<$vector, $single>(maps, output, row, sources, len, accumulate)
+                }
+            }
+
+            /// # Safety
+            /// See [`Kernel::strided`]; the CPU has the features.
+            #[target_feature(enable = $features)]
+            pub unsafe fn strided(
+                maps: &OctetMaps,
+                output: *mut u8,
+                row: *const u8,
+                sources: Strided,
+                len: usize,
+                accumulate: bool,
+            ) {
+                // SAFETY: as above.
                 unsafe {
                     simd::single::<$vector, $single>(maps, output, row, sources, len, accumulate)
                 }
@@ -96,7 +114,7 @@ kernel!(
     Avx512Gfni,
     "avx512f,avx512bw,gfni",
     cpu::has_avx512_gfni,
-    8,
+    24,
     4
 );
 
