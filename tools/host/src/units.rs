@@ -49,9 +49,28 @@ pub fn count(count: u64) -> String {
     apart
 }
 
-/// A table without lines: a header, and rows whose first column stands to the left and all others to the right.
-/// Each line ends with a newline.
+/// A table of numbers without lines: a header, and rows whose first column stands to the left and all others to the
+/// right. Each line ends with a newline.
 pub fn table<R>(header: &[&str], rows: impl IntoIterator<Item = R>) -> String
+where
+    R: IntoIterator<Item = String>,
+{
+    aligned(CellAlignment::Right, header, rows)
+}
+
+/// A table of words without lines: all columns stand to the left. Each line ends with a newline.
+pub fn listing<R>(header: &[&str], rows: impl IntoIterator<Item = R>) -> String
+where
+    R: IntoIterator<Item = String>,
+{
+    aligned(CellAlignment::Left, header, rows)
+}
+
+fn aligned<R>(
+    alignment: CellAlignment,
+    header: &[&str],
+    rows: impl IntoIterator<Item = R>,
+) -> String
 where
     R: IntoIterator<Item = String>,
 {
@@ -64,7 +83,7 @@ where
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
+            column.set_cell_alignment(alignment);
         }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()

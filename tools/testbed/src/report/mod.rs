@@ -1,0 +1,10 @@
+//! What a run is reported as: figures for programs, and text for people.
+
+mod figures;
+mod text;
+
+pub use figures::{
+    Comparison, Conditions, Report, SchemeReport, SwitchBandwidth, Theory, conditions, scheme_report,
+    theory,
+};
+pub use text::{comparison, host_table, picture, switch_table};
