@@ -79,6 +79,7 @@ const STATIC_LIBRARIES: &[&str] = &[
     "ethdev",
     "pci",
     "hash",
+    "gso",
     "cmdline",
     "timer",
     "bus_vdev",

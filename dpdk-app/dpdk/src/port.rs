@@ -178,7 +178,9 @@ impl Port<Probed> {
             unsafe { dpdk_sys::rte_vdev_init(c_name.as_ptr(), c_arguments.as_ptr()) }
         });
         if status != 0 {
-            let error = Error::call(what(), status, &log);
+            // Drivers return -1 for whatever went wrong; read as an error number it would mislead.
+            let errno = if status == -1 { 0 } else { status };
+            let error = Error::call(what(), errno, &log);
             return Err(match -status {
                 libc::EEXIST => error.advise("The name is taken."),
                 libc::ENODEV if name.starts_with("net_af_") => {

@@ -1,5 +1,6 @@
 //! Ownership of mbufs: through pools, rings and ports made of rings, every one comes home exactly once.
 //! EAL starts once in a process, so one test runs all the steps.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 

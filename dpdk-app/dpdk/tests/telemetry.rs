@@ -1,4 +1,5 @@
 //! A telemetry command, asked over DPDK's socket. One EAL, so one test.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 

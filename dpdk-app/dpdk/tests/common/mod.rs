@@ -1,5 +1,5 @@
 //! EAL for tests: ordinary pages, no PCI device, a file prefix of the process's own.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use dpdk::{Eal, EalConfig, LogLevel, Memory};
 
