@@ -109,7 +109,8 @@ pub fn run(args: &Args) -> Result<()> {
     let shutdown = Shutdown::on_signals()?;
     match args {
         Args::Up(layout) => {
-            let network = Network::set_up(layout::Layout::new(layout.topology()?, PREFIX), &shutdown)?;
+            let network =
+                Network::set_up(layout::Layout::new(layout.topology()?, PREFIX), &shutdown)?;
             print!("{}", picture(&network.layout().topology));
             println!("up: namespaces {PREFIX}-*; `heddle testbed down` takes them down");
             network.leave_standing();
@@ -192,33 +193,48 @@ impl<'a> Run<'a> {
             self.payload,
             picture(&self.topology)
         );
-        let network = Network::set_up(layout::Layout::new(self.topology.clone(), PREFIX), &self.shutdown)?;
+        let network =
+            Network::set_up(layout::Layout::new(self.topology.clone(), PREFIX), &self.shutdown)?;
         let wants = |name| self.args.scheme == name || self.args.scheme == SchemeName::Both;
         let coded = if wants(SchemeName::Coded) { Some(self.coded(&network)?) } else { None };
         let ssim = if wants(SchemeName::Ssim) { Some(self.ssim(&network)?) } else { None };
         drop(network);
 
         let comparison_of = |coded, ssim| Comparison::new(&theory, coded, ssim);
-        let ratios = coded.as_ref().zip(ssim.as_ref()).map(|(coded, ssim)| comparison_of(coded, ssim));
+        let ratios =
+            coded.as_ref().zip(ssim.as_ref()).map(|(coded, ssim)| comparison_of(coded, ssim));
         println!("{}", comparison(&theory, coded.as_ref(), ssim.as_ref(), ratios.as_ref()));
         println!("{}", switch_table(coded.as_ref(), ssim.as_ref()));
         let report = Report {
-            conditions: conditions(&self.topology, self.file_octets, self.payload, self.args.generation_size),
+            conditions: conditions(
+                &self.topology,
+                self.file_octets,
+                self.payload,
+                self.args.generation_size,
+            ),
             theory,
             coded,
             ssim,
             comparison: ratios,
         };
         if let Some(path) = &self.args.json {
-            let text = serde_json::to_string_pretty(&report)
-                .map_err(|error| Error::Invalid(format!("the figures cannot be written: {error}")))?;
+            let text = serde_json::to_string_pretty(&report).map_err(|error| {
+                Error::Invalid(format!("the figures cannot be written: {error}"))
+            })?;
             std::fs::write(path, text + "\n").map_err(Error::at("write", path))?;
         }
         for (name, scheme) in [("CODED IP", &report.coded), ("SSIM", &report.ssim)] {
             if let Some(wrong) = scheme.as_ref().filter(|scheme| !scheme.all_right) {
-                let hosts: Vec<&str> =
-                    wrong.hosts.iter().filter(|host| !host.right).map(|host| host.host.as_str()).collect();
-                return Err(Error::Invalid(format!("{name}: the file is not right at {}", hosts.join(", "))));
+                let hosts: Vec<&str> = wrong
+                    .hosts
+                    .iter()
+                    .filter(|host| !host.right)
+                    .map(|host| host.host.as_str())
+                    .collect();
+                return Err(Error::Invalid(format!(
+                    "{name}: the file is not right at {}",
+                    hosts.join(", ")
+                )));
             }
         }
         Ok(())
@@ -287,7 +303,8 @@ fn progress_bar(octets: u64) -> ProgressBar {
         ProgressDrawTarget::hidden()
     };
     let bar = ProgressBar::with_draw_target(Some(octets), target);
-    let template = "  {wide_bar} {bytes} of {total_bytes} at the slowest host, {bytes_per_sec}, {eta} left";
+    let template =
+        "  {wide_bar} {bytes} of {total_bytes} at the slowest host, {bytes_per_sec}, {eta} left";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

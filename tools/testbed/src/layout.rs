@@ -43,8 +43,12 @@ impl Layout {
     /// Names and addresses for `topology`. Cable number k has the addresses 10.77.k.1 and 10.77.k.2.
     pub fn new(topology: Topology, prefix: &str) -> Self {
         let sender = (SENDER.to_owned(), topology.source.clone(), None);
-        let links = topology.links.iter().map(|link| (link.from.clone(), link.to.clone(), Some(link.capacity)));
-        let hosts = topology.hosts.iter().map(|host| (host.attached_to.clone(), host.name.clone(), None));
+        let links = topology
+            .links
+            .iter()
+            .map(|link| (link.from.clone(), link.to.clone(), Some(link.capacity)));
+        let hosts =
+            topology.hosts.iter().map(|host| (host.attached_to.clone(), host.name.clone(), None));
         let cables = std::iter::once(sender).chain(links).chain(hosts);
         let cables = (0..=u8::MAX).zip(cables).map(|(number, (from, to, rate))| Cable {
             name: format!("{from}-{to}"),
@@ -112,13 +116,26 @@ mod tests {
         assert_eq!(layout.namespace("h12").name(), "hdl-h12");
         let rates: Vec<_> = layout.cables.iter().filter_map(|cable| cable.rate).collect();
         assert_eq!(rates, [45_000; 16], "only the links between switches are limited");
-        assert_eq!(layout.outgoing("E").map(|cable| cable.name.as_str()).collect::<Vec<_>>(), ["E-F"]);
-        assert!(layout.is_switch("S") && layout.is_switch("G") && !layout.is_switch("h1") && !layout.is_switch(SENDER));
+        assert_eq!(
+            layout.outgoing("E").map(|cable| cable.name.as_str()).collect::<Vec<_>>(),
+            ["E-F"]
+        );
+        assert!(
+            layout.is_switch("S")
+                && layout.is_switch("G")
+                && !layout.is_switch("h1")
+                && !layout.is_switch(SENDER)
+        );
     }
 
     #[test]
     fn prefixes_are_plain() {
         assert!(is_prefix("hdl"));
-        assert!(!is_prefix("") && !is_prefix("a/b") && !is_prefix("a-b") && !is_prefix("aaaaaaaaaaaaaaaaa"));
+        assert!(
+            !is_prefix("")
+                && !is_prefix("a/b")
+                && !is_prefix("a-b")
+                && !is_prefix("aaaaaaaaaaaaaaaaa")
+        );
     }
 }

@@ -50,8 +50,9 @@ impl Namespace {
         let path = self.path();
         let inside = || {
             let file = File::open(&path).map_err(Error::at("open", &path))?;
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|error| Error::io(format!("enter the namespace {}", self.name))(error.into()))?;
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(
+                |error| Error::io(format!("enter the namespace {}", self.name))(error.into()),
+            )?;
             work()
         };
         match thread::scope(|scope| scope.spawn(inside).join()) {
@@ -126,19 +127,21 @@ pub fn remove(namespaces: &[Namespace]) -> Result<()> {
         return Ok(());
     }
     end_processes(namespaces);
-    let batch: String = namespaces.iter().map(|namespace| format!("netns del {}\n", namespace.name)).collect();
+    let batch: String =
+        namespaces.iter().map(|namespace| format!("netns del {}\n", namespace.name)).collect();
     let result = call("ip", &["-force", "-batch", "-"], &batch);
     match namespaces.iter().find(|namespace| namespace.path().exists()) {
-        Some(left) => Err(result
-            .err()
-            .unwrap_or_else(|| Error::Busy(format!("the namespace {} could not be removed", left.name)))),
+        Some(left) => Err(result.err().unwrap_or_else(|| {
+            Error::Busy(format!("the namespace {} could not be removed", left.name))
+        })),
         None => Ok(()),
     }
 }
 
 /// A namespace lives on, without a name, for as long as a process is in it: so none may stay.
 fn end_processes(namespaces: &[Namespace]) {
-    let inodes: Vec<_> = namespaces.iter().filter_map(|namespace| Some(inode(&namespace.path())?)).collect();
+    let inodes: Vec<_> =
+        namespaces.iter().filter_map(|namespace| Some(inode(&namespace.path())?)).collect();
     let deadline = Instant::now() + GRACE;
     let mut signal = Signal::TERM;
     loop {
@@ -168,7 +171,10 @@ fn processes_in(inodes: &[(u64, u64)]) -> Vec<Pid> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter(|&pid| pid != own)
-        .filter(|pid| inode(&PathBuf::from(format!("/proc/{pid}/ns/net"))).is_some_and(|inode| inodes.contains(&inode)))
+        .filter(|pid| {
+            inode(&PathBuf::from(format!("/proc/{pid}/ns/net")))
+                .is_some_and(|inode| inodes.contains(&inode))
+        })
         .filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
         .collect()
 }

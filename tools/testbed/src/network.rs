@@ -72,7 +72,8 @@ impl Network {
     /// When it does not stand.
     pub fn standing(layout: Layout) -> Result<Self> {
         let there = namespace::with_prefix(&format!("{}-", layout.prefix))?;
-        let missing = layout.nodes().map(|node| layout.namespace(node)).find(|it| !there.contains(it));
+        let missing =
+            layout.nodes().map(|node| layout.namespace(node)).find(|it| !there.contains(it));
         match missing {
             Some(missing) => Err(Error::Busy(format!("the namespace {} is gone", missing.name()))),
             None => Ok(Self { layout, keep: true }),
@@ -107,8 +108,9 @@ impl Network {
                 fs::read_to_string(path).map_err(Error::at("read", path))
             })?;
             for cable in self.layout.incoming(node) {
-                let carried = received(&table, &cable.name)
-                    .ok_or_else(|| Error::Busy(format!("the interface {} of {node} is gone", cable.name)))?;
+                let carried = received(&table, &cable.name).ok_or_else(|| {
+                    Error::Busy(format!("the interface {} of {node} is gone", cable.name))
+                })?;
                 counters.insert(cable.name.clone(), carried);
             }
         }
@@ -130,16 +132,25 @@ impl Network {
         let mut drops = BTreeMap::new();
         for node in self.layout.topology.nodes() {
             let json = self.namespace(node).call("tc", &["-s", "-j", "qdisc", "show"], "")?;
-            let queues: Vec<Queue> =
-                serde_json::from_str(&json).map_err(|error| Error::Invalid(format!("what tc says is not understood: {error}")))?;
-            drops.extend(queues.into_iter().filter(|queue| queue.kind == "tbf").map(|queue| (queue.dev, queue.drops)));
+            let queues: Vec<Queue> = serde_json::from_str(&json).map_err(|error| {
+                Error::Invalid(format!("what tc says is not understood: {error}"))
+            })?;
+            drops.extend(
+                queues
+                    .into_iter()
+                    .filter(|queue| queue.kind == "tbf")
+                    .map(|queue| (queue.dev, queue.drops)),
+            );
         }
         Ok(drops)
     }
 
     fn make_namespaces(&self) -> Result<()> {
-        let batch: String =
-            self.layout.nodes().map(|node| format!("netns add {}\n", self.namespace(node).name())).collect();
+        let batch: String = self
+            .layout
+            .nodes()
+            .map(|node| format!("netns add {}\n", self.namespace(node).name()))
+            .collect();
         call("ip", &["-batch", "-"], &batch)?;
         for node in self.layout.nodes() {
             let forwards = if self.layout.is_switch(node) { "1" } else { "0" };
@@ -157,14 +168,20 @@ impl Network {
     }
 
     fn make_cables(&self) -> Result<()> {
-        let batch = self.layout.cables.iter().fold(String::new(), |mut batch, Cable { name, from, to, .. }| {
-            let (from, to) = (self.namespace(from), self.namespace(to));
-            // One queue: frames of one link must not overtake each other.
-            let end = format!("mtu {MTU} numtxqueues 1 numrxqueues 1");
-            let (from, to) = (from.name(), to.name());
-            let _ = writeln!(batch, "link add {name} netns {from} {end} type veth peer name {name} netns {to} {end}");
-            batch
-        });
+        let batch = self.layout.cables.iter().fold(
+            String::new(),
+            |mut batch, Cable { name, from, to, .. }| {
+                let (from, to) = (self.namespace(from), self.namespace(to));
+                // One queue: frames of one link must not overtake each other.
+                let end = format!("mtu {MTU} numtxqueues 1 numrxqueues 1");
+                let (from, to) = (from.name(), to.name());
+                let _ = writeln!(
+                    batch,
+                    "link add {name} netns {from} {end} type veth peer name {name} netns {to} {end}"
+                );
+                batch
+            },
+        );
         call("ip", &["-batch", "-"], &batch).map(drop)
     }
 
@@ -175,7 +192,8 @@ impl Network {
             _ if cable.to == node => Some((cable, cable.to_address, cable.from_address)),
             _ => None,
         });
-        let (mut links, mut limits, mut offloads) = (String::from("link set lo up\n"), String::new(), Vec::new());
+        let (mut links, mut limits, mut offloads) =
+            (String::from("link set lo up\n"), String::new(), Vec::new());
         for (cable, own, other) in ends {
             let name = cable.name.as_str();
             let _ = writeln!(links, "addr add {own}/30 dev {name}\nlink set {name} up");
@@ -190,7 +208,11 @@ impl Network {
         self.namespace(node).enter(|| {
             // A frame must be on the link what it says: of its own size, with its checksum.
             for name in offloads {
-                call("ethtool", &["-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"], "")?;
+                call(
+                    "ethtool",
+                    &["-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off"],
+                    "",
+                )?;
             }
             call("ip", &["-batch", "-"], &links)?;
             if !limits.is_empty() {
@@ -241,7 +263,8 @@ fn received(table: &str, interface: &str) -> Option<Carried> {
     table.lines().find_map(|line| {
         let (name, numbers) = line.split_once(':')?;
         let mut numbers = numbers.split_whitespace().map_while(|number| number.parse().ok());
-        (name.trim() == interface).then(|| Some(Carried { octets: numbers.next()?, frames: numbers.next()? }))?
+        (name.trim() == interface)
+            .then(|| Some(Carried { octets: numbers.next()?, frames: numbers.next()? }))?
     })
 }
 

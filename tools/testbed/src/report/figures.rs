@@ -118,7 +118,10 @@ pub fn conditions(
         file_octets,
         payload_octets,
         generation_size,
-        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+            .unwrap_or_default()
+            .trim()
+            .into(),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
     }
 }
@@ -222,7 +225,8 @@ mod tests {
         // Five switches with 10, one (E) with 20, three with 30.
         let mean = 160.0 / 9.0;
         let expected =
-            (5.0 * (10.0f64 - mean).powi(2) + (20.0 - mean).powi(2) + 3.0 * (30.0 - mean).powi(2)) / 9.0;
+            (5.0 * (10.0f64 - mean).powi(2) + (20.0 - mean).powi(2) + 3.0 * (30.0 - mean).powi(2))
+                / 9.0;
         assert!((switches.variance - expected).abs() < 1e-9);
     }
 }

@@ -4,7 +4,7 @@ mod figures;
 mod text;
 
 pub use figures::{
-    Comparison, Conditions, Report, SchemeReport, SwitchBandwidth, Theory, conditions, scheme_report,
-    theory,
+    Comparison, Conditions, Report, SchemeReport, SwitchBandwidth, Theory, conditions,
+    scheme_report, theory,
 };
 pub use text::{comparison, host_table, picture, switch_table};

@@ -68,7 +68,8 @@ impl Coded {
     pub fn start(network: &Network, options: CodedOptions, shutdown: &Shutdown) -> Result<Self> {
         let mut coded = Self { options, engines: Vec::new() };
         for (number, node) in network.layout().topology.nodes().enumerate() {
-            let config = configuration(network.layout(), node, number, coded.options.generation_size);
+            let config =
+                configuration(network.layout(), node, number, coded.options.generation_size);
             let path = coded.options.directory.join(format!("{node}.toml"));
             let text = config
                 .to_toml()
@@ -130,7 +131,10 @@ impl Coded {
             let Some(process) = engine.process else { continue };
             let text = process.stop()?;
             stats.push(serde_json::from_str(text.trim()).map_err(|error| {
-                Error::Invalid(format!("the final counters of {} are not understood: {error}", engine.node))
+                Error::Invalid(format!(
+                    "the final counters of {} are not understood: {error}",
+                    engine.node
+                ))
             })?);
         }
         Ok(stats)
@@ -145,7 +149,8 @@ impl Engine {
     fn start(&mut self, options: &CodedOptions) -> Result<()> {
         let mut command = Command::new(program(&options.programs, "heddle-dpdk")?);
         command.arg("--config").arg(&self.configuration).arg("--json");
-        self.process = Some(Process::start(&self.node, &self.namespace, command, &options.directory)?);
+        self.process =
+            Some(Process::start(&self.node, &self.namespace, command, &options.directory)?);
         Ok(())
     }
 
@@ -171,7 +176,8 @@ pub fn sender_rate(topology: &Topology, payload: usize, generation_size: u8) -> 
     let outputs = topology.outgoing(&topology.source).count().max(1);
     let packets = usize::from(generation_size).max(outputs);
     let frame = coded_frame_octets(payload, usize::from(generation_size));
-    let datagrams = topology.unit_capacity() as f64 * LOAD * outputs as f64 / (packets * frame) as f64;
+    let datagrams =
+        topology.unit_capacity() as f64 * LOAD * outputs as f64 / (packets * frame) as f64;
     datagrams * payload as f64
 }
 

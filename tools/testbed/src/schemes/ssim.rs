@@ -93,7 +93,11 @@ fn route(layout: &Layout, links: &[usize], node: &str) -> Option<String> {
     let outputs: Vec<&str> =
         layout.outgoing(node).filter(in_tree).map(|cable| cable.name.as_str()).collect();
     let (source, group) = (layout.sender_address(), GROUP.ip());
-    Some(format!("mroute from {} source {source} group {group} to {}\n", input.name, outputs.join(" ")))
+    Some(format!(
+        "mroute from {} source {source} group {group} to {}\n",
+        input.name,
+        outputs.join(" ")
+    ))
 }
 
 fn wait_for_route(namespace: &Namespace, shutdown: &Shutdown) -> Result<()> {

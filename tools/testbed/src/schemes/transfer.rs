@@ -118,7 +118,9 @@ pub fn transfer(
         receivers.push(receiver);
         let to_us = to_us.clone();
         std::thread::spawn(move || {
-            for line in lines.into_iter().flat_map(BufRead::lines).map_while(std::result::Result::ok) {
+            for line in
+                lines.into_iter().flat_map(BufRead::lines).map_while(std::result::Result::ok)
+            {
                 let Ok(status) = serde_json::from_str::<Status>(&line) else { continue };
                 if to_us.send((number, status)).is_err() {
                     return;

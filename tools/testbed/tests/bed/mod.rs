@@ -1,0 +1,125 @@
+//! A coded network that stands in namespaces, with a file to carry over it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use heddle_testbed::hosts::receive::sha256;
+use heddle_testbed::layout::Layout;
+use heddle_testbed::network::Network;
+use heddle_testbed::schemes::{
+    Coded, CodedOptions, HostResult, Progress, Transfer, TransferResult, coded_frame_octets,
+    coded_sender_rate, programs_beside_this_one, transfer,
+};
+use heddle_testbed::shutdown::Shutdown;
+use heddle_testbed::topology::Topology;
+use tempfile::TempDir;
+
+/// Octets of UDP payload in a datagram: with K = 3 the blocks need no padding.
+pub const PAYLOAD: usize = 1408;
+
+/// K.
+pub const GENERATION_SIZE: u8 = 3;
+
+/// Ethernet octets a second on each link. Engines that no compiler has optimised still keep up on a slow machine.
+pub const RATE: u64 = 150_000;
+
+/// Engines at every node of the 22-node network, and a file.
+pub struct Bed {
+    /// Goes first when this goes: its engines run inside the network.
+    pub coded: Coded,
+    pub network: Network,
+    pub shutdown: Shutdown,
+    programs: PathBuf,
+    directory: TempDir,
+    file: PathBuf,
+    sha256: String,
+}
+
+impl Bed {
+    /// Lays the network out in namespaces of `prefix`, starts the engines and makes a file of `octets`.
+    pub fn new(prefix: &str, octets: usize) -> Self {
+        let programs = programs_beside_this_one();
+        build_engine(&programs);
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, noise(octets)).unwrap();
+        let shutdown = Shutdown::manual();
+        let topology = Topology::testbed_22().unwrap().at_rate(RATE).unwrap();
+        let network = Network::set_up(Layout::new(topology, prefix), &shutdown).unwrap();
+        let options = CodedOptions {
+            programs: programs.clone(),
+            directory: directory.path().to_path_buf(),
+            generation_size: GENERATION_SIZE,
+        };
+        let coded = Coded::start(&network, options, &shutdown).unwrap();
+        let sha256 = sha256(&file).unwrap();
+        Self { coded, network, shutdown, programs, directory, file, sha256 }
+    }
+
+    /// Octets of payload a second that the sender writes.
+    pub fn sender_rate(&self) -> f64 {
+        coded_sender_rate(&self.network.layout().topology, PAYLOAD, GENERATION_SIZE)
+    }
+
+    /// Ethernet octets of each coded frame.
+    pub fn frame_octets() -> u64 {
+        coded_frame_octets(PAYLOAD, usize::from(GENERATION_SIZE)) as u64
+    }
+
+    /// Carries the file to all hosts; `meanwhile` is called a few times a second.
+    pub fn carry(&mut self, mut meanwhile: impl FnMut(&mut Coded, Progress)) -> TransferResult {
+        let what = Transfer {
+            file: &self.file,
+            sha256: &self.sha256,
+            payload: PAYLOAD,
+            rate: self.sender_rate(),
+            programs: &self.programs,
+            directory: self.directory.path(),
+        };
+        let coded = &mut self.coded;
+        transfer(&self.network, &what, &self.shutdown, |progress| meanwhile(coded, progress))
+            .unwrap()
+    }
+
+    /// The results of the hosts on `switch`.
+    pub fn hosts_of<'r>(&self, switch: &str, result: &'r TransferResult) -> Vec<&'r HostResult> {
+        let hosts: Vec<&str> = self
+            .network
+            .layout()
+            .topology
+            .hosts_of(switch)
+            .map(|host| host.name.as_str())
+            .collect();
+        result.hosts.iter().filter(|host| hosts.contains(&host.host.as_str())).collect()
+    }
+
+    /// Ends the engines in good order, and then the network.
+    pub fn stop(self) {
+        self.coded.stop().unwrap();
+    }
+}
+
+/// cargo builds the programs of this package for its tests, but not those of others.
+fn build_engine(programs: &std::path::Path) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--package", "heddle-dpdk", "--bin", "heddle-dpdk", "--target-dir"])
+        .arg(programs.parent().unwrap());
+    if programs.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Octets without a pattern that could hide a block in another's place.
+fn noise(octets: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(&mut next).flatten().take(octets).collect()
+}

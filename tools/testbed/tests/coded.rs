@@ -1,0 +1,99 @@
+//! A file over ten engines on DPDK, from an ordinary sender to twelve ordinary receivers. These tests need root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bed;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bed::{Bed, PAYLOAD, RATE};
+
+/// Engines are known by their nodes' names, machine-wide: one network of them at a time.
+static ENGINES: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_file_reaches_twelve_hosts() {
+    let _alone = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    const OCTETS: usize = 1 << 20;
+    let mut bed = Bed::new("tbcoded", OCTETS);
+    let result = bed.carry(|_, _| {});
+    assert_eq!(result.hosts.len(), 12);
+    for host in &result.hosts {
+        assert!(host.right, "{host:?}");
+        assert_eq!((host.received.duplicates, host.received.foreign), (0, 0), "{host:?}");
+    }
+    // No tree of these links carries more than one link does, headers included.
+    assert!(result.lowest_goodput() > RATE as f64, "{} octets/s", result.lowest_goodput());
+
+    // One packet on each link for each generation, where nodes have two inputs too. The file's pieces are 16 octets
+    // shorter than the datagrams.
+    let generations = OCTETS.div_ceil(PAYLOAD - 16) as u64;
+    for (link, octets) in bed.network.layout().topology.links.iter().zip(&result.link_octets) {
+        let expected = generations * Bed::frame_octets();
+        // A little more: what the kernels at the ends say to each other.
+        assert!(
+            (expected..expected + 1000).contains(octets),
+            "{}: {octets}, not {expected}",
+            link.name()
+        );
+    }
+    for (node, counter) in
+        [("S", "datagrams_taken"), ("G", "datagrams_delivered"), ("H", "generations_decoded")]
+    {
+        assert_eq!(
+            bed.coded.stats(node).unwrap().counters[counter],
+            generations,
+            "{counter} at {node}"
+        );
+    }
+    assert_eq!(bed.coded.stats("E").unwrap().counters["packets_innovative"], 2 * generations);
+    assert_eq!(bed.coded.stats("E").unwrap().counters["packets_recoded"], generations);
+    bed.stop();
+}
+
+/// D lies on one of H's three disjoint paths and on none of G's and I's.
+#[test]
+fn a_killed_switch_takes_only_its_own_share_with_it() {
+    let _alone = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    const OCTETS: usize = 2 << 20;
+    const GAP: Duration = Duration::from_millis(500);
+    let mut bed = Bed::new("tbkill", OCTETS);
+    let shutdown = bed.shutdown.clone();
+    let (mut killed, mut restarted) = (None, None);
+    let result = bed.carry(|coded, progress| match (killed, restarted) {
+        (None, _) if progress.octets > progress.total / 4 => {
+            coded.kill("D").unwrap();
+            killed = Some((Instant::now(), progress.octets));
+        }
+        (Some((at, _)), None) if at.elapsed() > GAP => {
+            coded.restart("D", &shutdown).unwrap();
+            restarted = Some(at.elapsed());
+        }
+        _ => {}
+    });
+    let (_, had) = killed.unwrap();
+    let gap = restarted.unwrap();
+    for host in [bed.hosts_of("G", &result), bed.hosts_of("I", &result)].concat() {
+        assert!(host.right, "{host:?}");
+    }
+    let hosts = bed.hosts_of("H", &result);
+    assert_eq!(hosts.len(), 3);
+    for host in hosts {
+        let got = &host.received;
+        assert!(
+            !host.right && !got.missing.is_empty(),
+            "without D nothing can be decoded at H: {host:?}"
+        );
+        // What came before the gap is there, and so is all that came after it, to the end of the file.
+        let (first, last) = (got.missing[0], got.missing[got.missing.len() - 1]);
+        assert!(first.0 >= had, "missing from {} on, and {had} was there: {host:?}", first.0);
+        assert!(last.1 < got.total, "nothing came after the restart: {host:?}");
+        let passed = bed.sender_rate() * (gap.as_secs_f64() + 0.5);
+        assert!(
+            got.total - got.bytes < passed as u64,
+            "more is missing than passed in {gap:?}: {host:?}"
+        );
+    }
+    assert!(bed.coded.stats("D").unwrap().counters["packets_recoded"] > 0);
+    bed.stop();
+}
