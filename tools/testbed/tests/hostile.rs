@@ -185,6 +185,9 @@ fn hostile_frames_are_counted_and_harm_no_transfer() {
         }
     });
     attack.expect("the transfer has begun").join().unwrap();
+    for n in bed.network.layout().topology.nodes() { let s = bed.coded.stats(n).unwrap(); println!("{n} {:?} {:?}", s.counters.iter().filter(|c| *c.1>0).collect::<Vec<_>>(), s.ports); }
+    println!("{:?}", bed.network.limiter_drops());
+    for host in &result.hosts { println!("{} {} {:?}", host.host, host.right, host.received.missing); }
     for host in &result.hosts {
         assert!(host.right, "{host:?}");
     }
