@@ -22,7 +22,12 @@ fn unpack<F: Field<Element = u8>>(vector: &[u8], to: &mut [u8]) {
 
 /// Whether so few elements, one to an octet, are zero that it is not worth looking for them.
 fn is_dense(vector: &[u8]) -> bool {
-    let zeros = vector.iter().filter(|element| **element == 0).count();
+    // Counted in octets as far as these go, which is faster.
+    let zeros: usize = vector
+        .chunks(128)
+        .map(|chunk| chunk.iter().map(|element| u8::from(*element == 0)).sum::<u8>())
+        .map(usize::from)
+        .sum();
     zeros <= vector.len() / 2
 }
 

@@ -1,5 +1,6 @@
 //! Progressive decoding.
 
+use super::elimination::{is_single, leading};
 use super::recoder::RecoderState;
 use super::store::Layout;
 use super::{Arrival, BlockSet, Elimination, RlncError};
@@ -148,18 +149,8 @@ impl<F: Field> DecoderState<F> {
 
 /// The number of the packet that a transform takes as it is and alone, if it does so.
 fn single_one<F: Field>(transform: &[u8]) -> Option<usize> {
-    let used = transform.iter().filter(|octet| **octet != 0).count();
-    if used != 1 {
-        return None;
-    }
-    let octet = transform.iter().position(|octet| *octet != 0)?;
-    let bits = F::BITS as usize;
-    // The symbols that lie in this octet, or the one of which it is a part.
-    let first = octet * 8 / bits;
-    let packet = (first..first + (8 / bits).max(1)).find(|at| F::get(transform, *at) == F::ONE)?;
-    // In a field of several symbols to an octet there may be a second one.
-    let others = (first..first + (8 / bits).max(1)).filter(|at| F::get(transform, *at) != F::ZERO);
-    (others.count() == 1).then_some(packet)
+    let (packet, symbol) = leading::<F>(transform)?;
+    (symbol == F::ONE && is_single::<F>(transform, packet)).then_some(packet.into())
 }
 
 /// A [`DecoderState`] with its memory.

@@ -27,13 +27,16 @@ impl BlockSet {
     }
 
     /// Adds `block`.
+    #[inline]
     pub fn insert(&mut self, block: u8) {
-        if let Some(word) = self.0.get_mut(usize::from(block >> 6)) {
-            *word |= 1 << (block & 63);
+        // All words are written, so that the set stays in registers.
+        for (word, index) in self.0.iter_mut().zip(0..) {
+            *word |= u64::from(block >> 6 == index) << (block & 63);
         }
     }
 
     /// Whether `block` is in the set.
+    #[inline]
     pub fn contains(&self, block: u8) -> bool {
         self.0.get(usize::from(block >> 6)).is_some_and(|word| word >> (block & 63) & 1 != 0)
     }
@@ -49,6 +52,7 @@ impl BlockSet {
     }
 
     /// The set of one block.
+    #[inline]
     fn single(block: u8) -> Self {
         let mut set = Self::EMPTY;
         set.insert(block);
@@ -68,6 +72,7 @@ impl BlockSet {
 
     /// The blocks of this set and of `other`.
     #[must_use]
+    #[inline]
     pub fn with(&self, other: &Self) -> Self {
         let mut result = *self;
         for (word, more) in result.0.iter_mut().zip(other.0) {
@@ -78,6 +83,7 @@ impl BlockSet {
 
     /// The blocks of this set that are not in `other`.
     #[must_use]
+    #[inline]
     pub fn without(&self, other: &Self) -> Self {
         let mut result = *self;
         for (word, taken) in result.0.iter_mut().zip(other.0) {
@@ -234,6 +240,7 @@ impl<F: Field> Elimination<F> {
 
     /// Takes a vector in whose form is right. When `tracked`, each row goes on after its vector with the coefficients
     /// that make it of the innovative arrivals, in their order.
+    #[inline]
     pub(super) fn reduce(
         &mut self,
         memory: &mut [u8],
@@ -258,7 +265,7 @@ impl<F: Field> Elimination<F> {
         }
 
         // A source block itself, or a multiple of it, while all rows are such: nothing to eliminate.
-        if self.pivots == self.decodable && self.is_single(vector, first) {
+        if self.pivots == self.decodable && is_single::<F>(vector, first) {
             if self.pivots.contains(first) {
                 return Ok(Arrival::Redundant);
             }
@@ -318,24 +325,28 @@ impl<F: Field> Elimination<F> {
     }
 
     /// Counts a new row with its pivot, and the rows that have become unit vectors.
+    #[inline(always)]
     fn grow(&mut self, pivot: u8, decoded: BlockSet) -> Arrival {
         self.pivots.insert(pivot);
         self.decodable = self.decodable.with(&decoded);
         self.rank = self.rank.saturating_add(1);
         Arrival::Innovative { rank: self.rank, decoded }
     }
+}
 
-    /// Whether `first`, the first symbol of `vector` that is not zero, is also the last.
-    fn is_single(&self, vector: &[u8], first: u8) -> bool {
-        let octet = usize::from(first) * F::BITS as usize / 8;
-        let after = octet + (F::BITS as usize).div_ceil(8);
-        let within = (usize::from(first) + 1..after * 8 / F::BITS as usize)
-            .all(|index| F::get(vector, index) == F::ZERO);
-        within && vector.get(after..).is_none_or(|rest| first_octet(rest).is_none())
-    }
+/// Whether `first`, the first symbol of `vector` that is not zero, is also the last.
+#[inline]
+pub(super) fn is_single<F: Field>(vector: &[u8], first: u8) -> bool {
+    let bits = F::BITS as usize;
+    let octet = usize::from(first) * bits / 8;
+    let after = octet + bits.div_ceil(8);
+    let within =
+        (usize::from(first) + 1..after * 8 / bits).all(|index| F::get(vector, index) == F::ZERO);
+    within && vector.get(after..).is_none_or(|rest| first_octet(rest).is_none())
 }
 
 /// The place of the first octet that is not zero.
+#[inline]
 fn first_octet(octets: &[u8]) -> Option<usize> {
     let (words, rest) = octets.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -349,7 +360,8 @@ fn first_octet(octets: &[u8]) -> Option<usize> {
 }
 
 /// The first symbol that is not zero, and its number.
-fn leading<F: Field>(vector: &[u8]) -> Option<(u8, F::Element)> {
+#[inline]
+pub(super) fn leading<F: Field>(vector: &[u8]) -> Option<(u8, F::Element)> {
     let bits = F::BITS as usize;
     let first = first_octet(vector)? * 8 / bits;
     (first..first + (8 / bits).max(1)).find_map(|index| {

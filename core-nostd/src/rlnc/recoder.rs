@@ -107,6 +107,7 @@ impl<F: Field> RecoderState<F> {
         self.insert_tracked(memory, vector, payload, false)
     }
 
+    #[inline]
     pub(super) fn insert_tracked(
         &mut self,
         memory: &mut [u8],
