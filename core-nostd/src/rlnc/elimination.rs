@@ -53,7 +53,7 @@ impl BlockSet {
 
     /// The set of one block.
     #[inline]
-    fn single(block: u8) -> Self {
+    pub(super) fn single(block: u8) -> Self {
         let mut set = Self::EMPTY;
         set.insert(block);
         set

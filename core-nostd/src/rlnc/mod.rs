@@ -10,6 +10,7 @@
 //! | [`Elimination`] | coding vectors only | says whether a packet is innovative |
 //! | [`RecoderState`], [`Recoder`] | innovative packets as received | makes new packets of them |
 //! | [`DecoderState`], [`Decoder`] | the same and the transform | gives each block as soon as it is decodable; recodes too |
+//! | [`WindowEncoder`], [`WindowDecoder`] | the latest blocks of a stream | repair a stream with little delay, without generations |
 //!
 //! Nothing allocates. The `...State` types are small and plain; their methods take the memory as an argument, so that
 //! thousands of generations can live in one slab. Memory need not be cleared before use and belongs to one state until that
@@ -18,19 +19,23 @@
 //!
 //! All sizes are fixed at creation. Wrong input gives an [`RlncError`] and leaves the state as it was.
 
+mod combinations;
 mod decoder;
 mod elimination;
 mod encoder;
 mod generator;
 mod recoder;
 mod store;
+mod window;
 
 pub use crate::gf::vector_octets;
+pub use combinations::Combinations;
 pub use decoder::{Decoder, DecoderState};
 pub use elimination::{Arrival, BlockSet, Elimination};
 pub use encoder::{Encoder, cauchy_row, source_matrix};
 pub use generator::CoefficientGenerator;
 pub use recoder::{Recoder, RecoderState, recode};
+pub use window::{WindowArrival, WindowDecoder, WindowEncoder};
 
 /// Why something was refused. Nothing has changed then.
 #[repr(u8)]
@@ -64,6 +69,8 @@ pub enum RlncError {
     NothingHeld = 13,
     /// The field has too few elements for such a matrix.
     FieldTooSmall = 14,
+    /// The blocks are not all within one window.
+    OutsideWindow = 15,
 }
 
 impl core::fmt::Display for RlncError {
@@ -82,6 +89,7 @@ impl core::fmt::Display for RlncError {
             Self::NoSuchBlock => "a block number past the end",
             Self::NotDecodable => "a block that is not decodable yet",
             Self::NothingHeld => "no packet held",
+            Self::OutsideWindow => "blocks that are not all within one window",
             Self::FieldTooSmall => "a matrix that the field is too small for",
         })
     }

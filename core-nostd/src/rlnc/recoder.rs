@@ -2,7 +2,7 @@
 
 use super::elimination::check_vector;
 use super::store::Layout;
-use super::{Arrival, CoefficientGenerator, Elimination, RlncError};
+use super::{Arrival, CoefficientGenerator, Combinations, Elimination, RlncError};
 use crate::gf::{Field, MAX_VECTOR_OCTETS, RowSet};
 
 /// Makes one packet of any packets, held wherever: the sum of each, times its coefficient.
@@ -184,6 +184,25 @@ impl<F: Field> RecoderState<F> {
     ) -> Result<(), RlncError> {
         let mut coefficients = [0; MAX_VECTOR_OCTETS];
         self.recode(memory, self.draw(generator, &mut coefficients), vector, payload)
+    }
+
+    /// Makes a packet with the next of `combinations`, its payload right after its vector in one buffer: never the same packet twice as long as
+    /// the sequence lasts.
+    ///
+    /// # Errors
+    /// As [`recode_packet`](Self::recode_packet).
+    pub fn recode_packet_next(
+        &self,
+        memory: &[u8],
+        combinations: &mut Combinations,
+        packet: &mut [u8],
+    ) -> Result<(), RlncError> {
+        let mut coefficients = [0; MAX_VECTOR_OCTETS];
+        let used = coefficients
+            .get_mut(..super::vector_octets::<F>(self.rank().into()))
+            .unwrap_or_default();
+        combinations.next::<F>(self.rank(), used);
+        self.recode_packet(memory, used, packet)
     }
 
     /// Makes a packet as [`recode_random`](Self::recode_random) does, its payload right after its vector in one buffer.
