@@ -1,9 +1,10 @@
 //! Field arithmetic and network coding, for every field.
 
 use core::hint::black_box;
-use heddle_core::gf::{self, Field, Gf2, Gf16, Gf256, Gf256With11d, Gf65536, RowsMut};
+use heddle_core::gf::{self, Field, Gf2, Gf16, Gf256, Gf256With11d, Gf65536, Rows, RowsMut};
 use heddle_core::rlnc::{
-    CoefficientGenerator, Decoder, Encoder, Recoder, cauchy_row, source_matrix,
+    CoefficientGenerator, Combinations, Decoder, Elimination, Encoder, Recoder, RecoderState,
+    WindowDecoder, WindowEncoder, cauchy_row, recode, source_matrix,
 };
 
 static mut MEMORY: [u8; 1 << 16] = [0; 1 << 16];
@@ -51,6 +52,45 @@ fn each<F: Field>() {
     if let Ok(encoder) = Encoder::<F, _>::new(sources, block_octets) {
         black_box(encoder.random(&mut generator, vector, payload).is_ok());
         black_box(encoder.systematic(black_box(0), vector, payload).is_ok());
+        let vectors = Rows::new(vector, black_box(3), black_box(8));
+        let mut payloads = RowsMut::new(payload, block_octets, black_box(64));
+        black_box(encoder.batch(&vectors, &mut payloads).is_ok());
+    }
+    rest::<F>(k, block_octets, vector, payload, memory, &mut generator);
+}
+
+fn rest<F: Field>(
+    k: u8,
+    block_octets: usize,
+    vector: &mut [u8],
+    payload: &mut [u8],
+    memory: &mut [u8],
+    generator: &mut CoefficientGenerator,
+) {
+    generator.fill_sparse::<F>(vector, black_box(20), black_box(9));
+    *generator = CoefficientGenerator::from_seed_4(black_box([0; 4]));
+    *generator = CoefficientGenerator::from_seed_8(black_box([0; 8]));
+    generator.fill::<F>(vector, black_box(20));
+    if let Ok(mut elimination) = Elimination::<F>::new(k) {
+        black_box(elimination.insert(memory, vector).is_ok());
+        black_box(elimination.decodable().iter().count());
+    }
+    if let Ok(recoder) = RecoderState::<F>::new(k, block_octets) {
+        let mut combinations = Combinations::new(black_box(1));
+        black_box(recoder.recode_packet_next(memory, &mut combinations, payload).is_ok());
+        black_box(recoder.recode_packet_random(memory, generator, payload).is_ok());
+    }
+    let rows = Rows::new(memory, black_box(8), black_box(8));
+    black_box(recode::<F>(black_box(&[1, 2]), &rows, &rows, vector, payload).is_ok());
+    if let Ok(mut encoder) = WindowEncoder::<F>::new(k, block_octets, black_box(1), memory) {
+        black_box(encoder.push(payload).is_ok());
+        encoder.acknowledge(black_box(1));
+        black_box(encoder.repair(vector, payload).is_ok());
+    }
+    if let Ok(mut decoder) = WindowDecoder::<F>::new(k, block_octets, black_box(1), memory) {
+        black_box(decoder.source(black_box(1), payload).is_ok());
+        black_box(decoder.repair(black_box(1), black_box(2), vector, payload).is_ok());
+        black_box((decoder.next(payload).is_ok(), decoder.skip()));
     }
 }
 

@@ -36,7 +36,10 @@ impl<F: Field> Sizes<F> {
     /// The place of block `number` in memory. (Across the wrap at 2^32 two blocks of one window could share a place unless the window is a power of
     /// two; so places count from a number that moves with the window.)
     const fn place(&self, number: u32, origin: u32) -> u8 {
-        (number.wrapping_sub(origin) % self.window as u32) as u8
+        match number.wrapping_sub(origin).checked_rem(self.window as u32) {
+            Some(place) => place as u8,
+            None => 0,
+        }
     }
 }
 
