@@ -1,4 +1,5 @@
 //! Networks in namespaces come and go as a whole. These tests need root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use heddle_testbed::network::{Network, take_down};
 use heddle_testbed::shutdown::Shutdown;
 use heddle_testbed::topology::Topology;
 use heddle_testbed::{Error, Result};
+use rustix::process::{Signal, getpid, kill_process};
 
 fn layout(prefix: &str) -> Layout {
     Layout::new(Topology::testbed_22().unwrap(), prefix)
@@ -53,9 +55,12 @@ fn a_network_stands_and_goes() {
 }
 
 #[test]
-fn an_interrupted_set_up_leaves_nothing() {
-    let shutdown = Shutdown::manual();
-    shutdown.request();
+fn a_signal_during_set_up_leaves_nothing() {
+    let shutdown = Shutdown::on_signals().unwrap();
+    kill_process(getpid(), Signal::INT).unwrap();
+    while !shutdown.is_wanted() {
+        std::thread::yield_now();
+    }
     let refused = Network::set_up(layout("tbint"), &shutdown).unwrap_err();
     assert!(matches!(refused, Error::Interrupted), "{refused}");
     assert_eq!(left("tbint"), []);

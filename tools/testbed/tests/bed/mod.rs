@@ -7,8 +7,8 @@ use heddle_testbed::hosts::receive::sha256;
 use heddle_testbed::layout::Layout;
 use heddle_testbed::network::Network;
 use heddle_testbed::schemes::{
-    Coded, CodedOptions, HostResult, Progress, Transfer, TransferResult, coded_frame_octets,
-    coded_sender_rate, programs_beside_this_one, transfer,
+    Coded, CodedOptions, Progress, Transfer, TransferResult, coded_sender_rate,
+    programs_beside_this_one, transfer,
 };
 use heddle_testbed::shutdown::Shutdown;
 use heddle_testbed::topology::Topology;
@@ -28,7 +28,7 @@ pub struct Bed {
     /// Goes first when this goes: its engines run inside the network.
     pub coded: Coded,
     pub network: Network,
-    pub shutdown: Shutdown,
+    shutdown: Shutdown,
     programs: PathBuf,
     directory: TempDir,
     file: PathBuf,
@@ -56,41 +56,19 @@ impl Bed {
         Self { coded, network, shutdown, programs, directory, file, sha256 }
     }
 
-    /// Octets of payload a second that the sender writes.
-    pub fn sender_rate(&self) -> f64 {
-        coded_sender_rate(&self.network.layout().topology, PAYLOAD, GENERATION_SIZE)
-    }
-
-    /// Ethernet octets of each coded frame.
-    pub fn frame_octets() -> u64 {
-        coded_frame_octets(PAYLOAD, usize::from(GENERATION_SIZE)) as u64
-    }
-
     /// Carries the file to all hosts; `meanwhile` is called a few times a second.
     pub fn carry(&mut self, mut meanwhile: impl FnMut(&mut Coded, Progress)) -> TransferResult {
         let what = Transfer {
             file: &self.file,
             sha256: &self.sha256,
             payload: PAYLOAD,
-            rate: self.sender_rate(),
+            rate: coded_sender_rate(&self.network.layout().topology, PAYLOAD, GENERATION_SIZE),
             programs: &self.programs,
             directory: self.directory.path(),
         };
         let coded = &mut self.coded;
         transfer(&self.network, &what, &self.shutdown, |progress| meanwhile(coded, progress))
             .unwrap()
-    }
-
-    /// The results of the hosts on `switch`.
-    pub fn hosts_of<'r>(&self, switch: &str, result: &'r TransferResult) -> Vec<&'r HostResult> {
-        let hosts: Vec<&str> = self
-            .network
-            .layout()
-            .topology
-            .hosts_of(switch)
-            .map(|host| host.name.as_str())
-            .collect();
-        result.hosts.iter().filter(|host| hosts.contains(&host.host.as_str())).collect()
     }
 
     /// Ends the engines in good order, and then the network.
