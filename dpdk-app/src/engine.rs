@@ -13,9 +13,9 @@ use heddle_host::config::{Config, Device, Hugepages};
 use heddle_host::control;
 use heddle_host::metrics::Stats;
 
-use crate::outbox::{Outbox, PortOutbox};
+use crate::outbox::{Outbox, PortOutbox, Way};
 use crate::published::Published;
-use crate::settings::coded_node;
+use crate::settings::{coded_node, senders};
 use crate::worker::{Handover, Input, Received, Worker};
 
 /// Frames that may wait between two workers.
@@ -29,22 +29,15 @@ pub enum EngineError {
     /// DPDK refuses something.
     #[error(transparent)]
     Dpdk(#[from] dpdk::Error),
+    /// An engine of the same name answers already.
+    #[error("an engine called '{0}' already runs; stop it, or give this one another name")]
+    NameTaken(String),
     /// The protocol refuses the settings.
     #[error("the configuration cannot be worked with: {}", .0.message())]
     Settings(SettingsError),
-    /// A port has not enough queues.
-    #[error(
-        "port '{port}' has {queues} transmit queues and {workers} workers need one each; \
-         give it more (`qpairs={workers}` for net_af_packet, which is then also the number of its receive queues) or name fewer lcores"
-    )]
-    Queues {
-        /// The port.
-        port: String,
-        /// Transmit queues that it has.
-        queues: u16,
-        /// Workers.
-        workers: u16,
-    },
+    /// A port cannot send.
+    #[error("port '{0}' has no transmit queue")]
+    NoTxQueue(String),
     /// A worker ended by a panic, which is a defect.
     #[error("worker {0} has panicked")]
     Worker(usize),
@@ -66,6 +59,10 @@ impl Engine {
     /// # Errors
     /// What is not to be had, and why.
     pub fn new(config: &Config) -> Result<Self, EngineError> {
+        // EAL itself notices only where its memory can be shared between processes.
+        if control::Client::connect(&config.engine.name).is_ok() {
+            return Err(EngineError::NameTaken(config.engine.name.clone()));
+        }
         let eal = Eal::init(&eal_config(config))?;
         let pool = Mempool::new(&eal, "frames", config.engine.mbufs)?;
         let ports = config
@@ -93,11 +90,11 @@ impl Engine {
         let macs =
             ports.iter().map(|port| port.mac().map(|mac| mac.0)).collect::<Result<Vec<_>, _>>()?;
         let mut workers = Vec::new();
-        for index in 0..count {
+        for (index, outboxes) in outboxes(&eal, &mut ports, config)?.into_iter().enumerate() {
             workers.push(Worker {
                 index,
                 inputs: Vec::new(),
-                outbox: Outbox::new(outboxes(&mut ports, config, index)?, pool.clone()),
+                outbox: Outbox::new(outboxes, pool.clone()),
                 node: coded_node(config, &macs).map_err(EngineError::Settings)?,
                 handovers: handovers.next().unwrap_or_default(),
                 idle: config.engine.idle,
@@ -116,6 +113,15 @@ impl Engine {
                 {
                     worker.inputs.push(Input { port: PortId(number as u8), queue: rx });
                 }
+            }
+        }
+        for (number, port) in config.ports.iter().enumerate() {
+            let senders = senders(config, number);
+            if senders > 1 && port.rate_octets_per_s.is_some() {
+                tracing::info!(
+                    "port '{}' is sent on by {senders} workers: each keeps to that part of its rate (sessions that name their `source` have a worker of their own)",
+                    port.name
+                );
             }
         }
         let engine = Self { workers, published, _ports: ports, eal };
@@ -199,7 +205,7 @@ fn eal_config(config: &Config) -> EalConfig {
     eal
 }
 
-/// Opens one port, with a transmit queue for each worker and as many receive queues as it has, up to that.
+/// Opens one port, with a transmit queue for each worker if it has as many.
 fn open(
     eal: &Eal,
     pool: &Mempool,
@@ -214,13 +220,13 @@ fn open(
         Device::Pci(address) => Port::probed_at_start(eal, &address.to_string())?,
     };
     let info = probed.info()?;
-    if info.max_tx_queues < workers {
-        let (port, queues) = (port.name.clone(), info.max_tx_queues);
-        return Err(EngineError::Queues { port, queues, workers });
-    }
     let queues = PortConfig {
-        rx_queues: info.max_rx_queues.min(workers),
-        tx_queues: workers,
+        rx_queues: match info.driver.as_str() {
+            // The kernel spreads frames over all sockets of this driver, whether or not they are read.
+            "net_af_packet" => info.max_rx_queues,
+            _ => info.max_rx_queues.min(workers),
+        },
+        tx_queues: info.max_tx_queues.min(workers),
         ..PortConfig::default()
     };
     let mut started = probed.configure(&queues, pool)?.start()?;
@@ -232,25 +238,52 @@ fn open(
     Ok(started)
 }
 
+/// The outboxes of each worker. Where a port has fewer queues than there are workers, the workers without one send by the
+/// queues of the first ones in turn.
 fn outboxes(
+    eal: &Eal,
     ports: &mut [Port<Started>],
     config: &Config,
-    worker: usize,
-) -> Result<Vec<PortOutbox>, EngineError> {
-    let workers = config.engine.lcores.len() as u16;
-    ports
-        .iter_mut()
-        .zip(&config.ports)
-        .map(|(port, named)| {
-            let takes_shared = !port.info()?.hands_buffers_over();
-            let queue = port.take_tx(worker as u16).ok_or_else(|| EngineError::Queues {
-                port: named.name.clone(),
-                queues: worker as u16,
-                workers,
-            })?;
-            Ok(PortOutbox::new(queue, takes_shared))
-        })
-        .collect()
+) -> Result<Vec<Vec<PortOutbox>>, EngineError> {
+    let workers = config.engine.lcores.len();
+    let mut all: Vec<Vec<PortOutbox>> = (0..workers).map(|_| Vec::new()).collect();
+    for (port, named) in ports.iter_mut().zip(&config.ports) {
+        let takes_shared = !port.info()?.hands_buffers_over();
+        let mut queues: Vec<_> =
+            (0..workers as u16).map_while(|queue| port.take_tx(queue)).collect();
+        let owners = queues.len();
+        if owners == 0 {
+            return Err(EngineError::NoTxQueue(named.name.clone()));
+        }
+        if owners < workers {
+            tracing::info!(
+                "port '{}' has {owners} transmit queue(s) for {workers} workers: they share (for net_af_packet, `qpairs={workers}` gives each its own)",
+                named.name
+            );
+        }
+        let mut ways = Vec::new();
+        let mut rings = Vec::new();
+        for (owner, queue) in queues.drain(..).enumerate() {
+            let receiver = if owner + owners < workers {
+                let name = format!("tx_{}_{owner}", port.id());
+                let (sender, receiver) = dpdk::multi_producer_ring(eal, &name, HANDOVER_FRAMES)?;
+                rings.push(sender);
+                Some(receiver)
+            } else {
+                None
+            };
+            ways.push(Way::Queue(queue, receiver));
+        }
+        for worker in owners..workers {
+            if let Some(ring) = rings.get(worker % owners) {
+                ways.push(Way::Ring(ring.clone()));
+            }
+        }
+        for (worker, way) in all.iter_mut().zip(ways) {
+            worker.push(PortOutbox::new(way, takes_shared));
+        }
+    }
+    Ok(all)
 }
 
 /// The rings between each two of `count` workers, by worker; none for a single one.

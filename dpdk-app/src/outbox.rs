@@ -1,7 +1,10 @@
 //! What one worker sends: a batch for each port, given to the port's queue at the end of a round.
+//!
+//! A port with fewer transmit queues than there are workers is shared: a worker without a queue there gives
+//! its frames through a ring to one that has a queue.
 
 use arrayvec::ArrayVec;
-use dpdk::{Buffer, Mbuf, Mempool, SharedMbuf, TxQueue};
+use dpdk::{Mempool, MultiProducer, RingReceiver, RingSender, SharedMbuf, TxQueue};
 use heddle_core::node::{Engine, PortId, PortSet};
 
 use crate::frame::MbufFrame;
@@ -20,55 +23,78 @@ pub struct Sent {
     pub dropped: u64,
 }
 
+/// How a worker's frames get to a port.
+#[derive(Debug)]
+pub enum Way {
+    /// By a queue of the worker's own; frames of workers without one come out of the ring.
+    Queue(TxQueue, Option<RingReceiver<SharedMbuf>>),
+    /// By the ring to a worker that has a queue.
+    Ring(RingSender<SharedMbuf, MultiProducer>),
+}
+
 /// The sending side of one port, as one worker has it.
 #[derive(Debug)]
 pub struct PortOutbox {
-    queue: TxQueue,
-    owned: ArrayVec<Mbuf, BATCH>,
-    shared: ArrayVec<SharedMbuf, BATCH>,
-    /// Whether the driver copies what it sends, so that ports can share a buffer.
+    way: Way,
+    batch: ArrayVec<SharedMbuf, BATCH>,
+    /// Whether the port's driver reads what it sends, so that ports can share a buffer.
     takes_shared: bool,
     sent: Sent,
 }
 
 impl PortOutbox {
-    /// An empty outbox for `queue`. `takes_shared` says whether a buffer may be sent on several ports.
-    pub fn new(queue: TxQueue, takes_shared: bool) -> Self {
-        Self {
-            queue,
-            owned: ArrayVec::new(),
-            shared: ArrayVec::new(),
-            takes_shared,
-            sent: Sent::default(),
+    /// An empty outbox. `takes_shared` says whether a buffer may be sent on several ports.
+    pub fn new(way: Way, takes_shared: bool) -> Self {
+        Self { way, batch: ArrayVec::new(), takes_shared, sent: Sent::default() }
+    }
+
+    /// Puts a frame into the batch, which is sent first when it is full.
+    fn push(&mut self, frame: SharedMbuf) {
+        if self.batch.is_full() {
+            self.send();
+        }
+        if self.batch.try_push(frame).is_err() {
+            self.sent.dropped += 1;
         }
     }
 
-    fn flush(&mut self) {
-        if !self.owned.is_empty() {
-            send(&mut self.queue, &mut self.owned, &mut self.sent);
+    /// Sends the batch; what is not taken stays for the next time.
+    fn send(&mut self) {
+        match &mut self.way {
+            Way::Queue(queue, _) => {
+                // The driver may free what it takes, so octets are counted by what remains.
+                let octets = octets(&self.batch);
+                let taken = queue.send(&mut self.batch);
+                self.sent.frames += taken as u64;
+                self.sent.octets += octets - octets_left(&self.batch);
+            }
+            // The worker at the other end counts them when the port has taken them.
+            Way::Ring(ring) => {
+                ring.send(&mut self.batch);
+            }
         }
-        if !self.shared.is_empty() {
-            send(&mut self.queue, &mut self.shared, &mut self.sent);
+    }
+
+    /// Sends what waits, and what other workers gave for the port. The number of the latter.
+    fn flush(&mut self) -> usize {
+        let relayed = match &mut self.way {
+            Way::Queue(_, Some(ring)) => ring.receive(&mut self.batch),
+            _ => 0,
+        };
+        if !self.batch.is_empty() {
+            self.send();
         }
+        relayed
     }
 }
 
-/// Puts `frame` into `batch`, which is sent first when it is full.
-fn push<T: Buffer>(queue: &mut TxQueue, batch: &mut ArrayVec<T, BATCH>, sent: &mut Sent, frame: T) {
-    if batch.is_full() {
-        send(queue, batch, sent);
-    }
-    if batch.try_push(frame).is_err() {
-        sent.dropped += 1;
-    }
+fn octets(frames: &[SharedMbuf]) -> u64 {
+    frames.iter().map(|frame| frame.bytes().len() as u64).sum()
 }
 
-/// Sends what the queue takes of `batch`; the rest stays for the next time.
-fn send<T: Buffer>(queue: &mut TxQueue, batch: &mut ArrayVec<T, BATCH>, sent: &mut Sent) {
-    let lengths: ArrayVec<usize, BATCH> = batch.iter().map(|frame| frame.bytes().len()).collect();
-    let taken = queue.send(batch);
-    sent.frames += taken as u64;
-    sent.octets += lengths.iter().take(taken).sum::<usize>() as u64;
+/// As [`octets`], for a batch that is as a rule empty.
+fn octets_left(frames: &[SharedMbuf]) -> u64 {
+    if frames.is_empty() { 0 } else { octets(frames) }
 }
 
 /// The outboxes of one worker, and where it gets new frames from.
@@ -84,9 +110,17 @@ impl Outbox {
         Self { ports, pool }
     }
 
-    /// Gives every port what waits for it.
-    pub fn flush(&mut self) {
-        self.ports.iter_mut().for_each(PortOutbox::flush);
+    /// Gives every port what waits for it. The number of frames that other workers gave.
+    pub fn flush(&mut self) -> usize {
+        self.ports.iter_mut().map(PortOutbox::flush).sum()
+    }
+
+    /// Sends what waits for the last time, and counts as dropped what is not taken.
+    pub fn finish(&mut self) {
+        self.flush();
+        for port in &mut self.ports {
+            port.sent.dropped += port.batch.drain(..).count() as u64;
+        }
     }
 
     /// What was sent on each port.
@@ -106,7 +140,7 @@ impl Engine for Outbox {
     #[inline]
     fn transmit(&mut self, port: PortId, frame: MbufFrame) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
-            push(&mut port.queue, &mut port.owned, &mut port.sent, frame.0);
+            port.push(frame.0.share());
         }
     }
 
@@ -121,15 +155,15 @@ impl Engine for Outbox {
         for port in ports.iter() {
             let Some(port) = self.ports.get_mut(usize::from(port.0)) else { continue };
             if port.takes_shared {
-                push(&mut port.queue, &mut port.shared, &mut port.sent, frame.clone());
+                port.push(frame.clone());
                 continue;
             }
             let copy = self.pool.allocate().and_then(|mut copy| {
                 copy.append(frame.bytes().len()).ok()?.copy_from_slice(frame.bytes());
-                Some(copy)
+                Some(copy.share())
             });
             match copy {
-                Some(copy) => push(&mut port.queue, &mut port.owned, &mut port.sent, copy),
+                Some(copy) => port.push(copy),
                 None => port.sent.dropped += 1,
             }
         }

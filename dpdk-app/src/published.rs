@@ -59,7 +59,7 @@ impl Published {
         set(&worker.node, totals.node);
         set(&worker.worker, &totals.worker);
         for (to, (received, sent)) in
-            worker.ports.iter().zip(totals.received.iter().zip(&totals.sent))
+            worker.ports.iter().zip(totals.received.iter().zip(totals.outbox.sent()))
         {
             let from = [received.frames, received.octets, sent.frames, sent.octets, sent.dropped];
             set(to, &from);

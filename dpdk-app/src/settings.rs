@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use heddle_core::coded::{
     CodedNode, Cut, Generation, Memory, PortSettings, Role, SendingRule, Session, SessionRule,
-    Settings, SettingsError, generation_octets,
+    Settings, SettingsError, generation_octets, session_shard,
 };
 use heddle_core::node::{PortId, PortSet};
 use heddle_host::config::{self, Config, PortIndex, Sending};
@@ -21,9 +21,12 @@ pub fn coded_node(config: &Config, macs: &[[u8; 6]]) -> Result<CodedNode<'static
         .ports
         .iter()
         .zip(macs)
-        .map(|(port, mac)| PortSettings {
+        .enumerate()
+        .map(|(number, (port, mac))| PortSettings {
             mac: *mac,
-            octets_per_second: port.rate_octets_per_s.map(Into::into),
+            octets_per_second: port
+                .rate_octets_per_s
+                .map(|rate| (rate.get() / senders(config, number).max(1) as u64).max(1)),
         })
         .collect();
     let rules: Vec<SessionRule> = config.sessions.iter().map(session_rule).collect();
@@ -35,6 +38,28 @@ pub fn coded_node(config: &Config, macs: &[[u8; 6]]) -> Result<CodedNode<'static
         octets: Vec::leak(vec![0; generations * generation_octets(&settings)]),
     };
     CodedNode::new(settings, &ports, &rules, memory)
+}
+
+/// How many workers may send on the port called `number`. Each of them paces by itself, so each has that part of the port's
+/// rate. A session of any source can be any worker's.
+pub fn senders(config: &Config, number: usize) -> usize {
+    let workers = config.engine.lcores.len();
+    let mut sends = vec![false; workers];
+    let sending = |session: &&config::Session| {
+        session.outputs().iter().any(|port| usize::from(port.0) == number)
+    };
+    for session in config.sessions.iter().filter(sending) {
+        match session.source {
+            None => return workers,
+            Some(source) => {
+                let worker = session_shard(source.octets(), session.group.octets(), workers);
+                if let Some(sends) = sends.get_mut(worker) {
+                    *sends = true;
+                }
+            }
+        }
+    }
+    sends.into_iter().filter(|sends| *sends).count()
 }
 
 /// Sessions that can live at a time: one for each rule that names its source, all that are allowed when any does not.
@@ -101,4 +126,48 @@ fn cut(generation: config::Generation, flush_after: std::time::Duration) -> Cut 
 
 fn port_set(ports: &[PortIndex]) -> PortSet {
     ports.iter().map(|port| PortId(port.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENGINE: &str = r#"
+        [engine]
+        name = "x"
+        lcores = [0, 1, 2, 3]
+        [[port]]
+        name = "in"
+        vdev = "net_ring0"
+        [[port]]
+        name = "out"
+        vdev = "net_ring1"
+        [[port]]
+        name = "unused"
+        vdev = "net_ring2"
+    "#;
+
+    fn forwarders(sources: &[&str]) -> Config {
+        let sessions = sources.iter().enumerate().map(|(id, source)| {
+            format!(
+                "[[session]]\nrole = \"forwarder\"\nid = {id}\n{source}\ngroup = \"239.1.1.{id}\"\n\
+                 inputs = [\"in\"]\noutputs = [\"out\"]\n"
+            )
+        });
+        Config::parse(&(ENGINE.to_owned() + &sessions.collect::<String>()), "test").unwrap()
+    }
+
+    #[test]
+    fn a_rate_is_shared_by_the_workers_whose_sessions_send() {
+        let named = "source = \"10.0.0.1\"";
+        assert_eq!(senders(&forwarders(&[named]), 1), 1);
+        assert_eq!(senders(&forwarders(&[named]), 2), 0);
+        // A session of any source can be on any worker.
+        assert_eq!(senders(&forwarders(&[""]), 1), 4);
+        let many = forwarders(&[named; 16]);
+        let workers: std::collections::BTreeSet<usize> =
+            (0..16).map(|id| session_shard([10, 0, 0, 1], [239, 1, 1, id], 4)).collect();
+        assert!(workers.len() > 1);
+        assert_eq!(senders(&many, 1), workers.len());
+    }
 }

@@ -11,7 +11,7 @@ use heddle_core::node::{BURST, Engine, Instant, Node, PortId, Verdict};
 use heddle_host::config::Idle;
 
 use crate::frame::MbufFrame;
-use crate::outbox::{Outbox, Sent};
+use crate::outbox::Outbox;
 use crate::published::Published;
 
 /// How often counters are published.
@@ -42,8 +42,8 @@ pub struct Totals<'w> {
     pub worker: [u64; 3],
     /// By port.
     pub received: &'w [Received],
-    /// By port.
-    pub sent: Vec<Sent>,
+    /// What was sent on each port.
+    pub outbox: &'w Outbox,
 }
 
 /// A receive queue and the port that it is of.
@@ -113,11 +113,12 @@ impl Worker {
                 publish_at = now.after(PUBLISH_EVERY);
             }
         }
-        self.outbox.flush();
+        self.outbox.finish();
         self.publish();
     }
 
-    /// One round: takes a burst from each queue, does what is due, sends. The number of frames that came in.
+    /// One round: takes a burst from each queue, does what is due, sends. The number of frames that came in, from ports and
+    /// from other workers.
     pub fn round(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for index in 0..self.inputs.len() {
@@ -129,8 +130,7 @@ impl Worker {
         if self.node.deadline().is_some_and(|deadline| deadline <= now) {
             self.node.poll(now, &mut self.outbox);
         }
-        self.outbox.flush();
-        frames
+        frames + self.outbox.flush()
     }
 
     /// Takes a burst from one queue; each frame goes to the node here, or to the worker that has its session.
@@ -208,7 +208,7 @@ impl Worker {
                 node: self.node.counters(),
                 worker: [self.handed_over, self.handover_full, chained],
                 received: &self.received,
-                sent: self.outbox.sent().collect(),
+                outbox: &self.outbox,
             },
         );
     }

@@ -243,8 +243,9 @@ impl Drop for Inner {
             // that EAL frees here is reachable any more.
             unsafe { dpdk_sys::rte_eal_cleanup() }
         });
-        // EAL leaves its files behind. This process still holds the lock on them, so no other process
-        // of the same prefix can be using the directory.
+        // EAL leaves its files behind. Unless memory is HugepagesInMemory this process still holds the
+        // lock on them, so no other process of the same prefix uses the directory; with it there is
+        // nothing in it but the telemetry socket, which one process at a time can have.
         if let Some(directory) = &self.runtime_directory {
             let _ = std::fs::remove_dir_all(directory);
         }

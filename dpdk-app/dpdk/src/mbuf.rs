@@ -238,18 +238,6 @@ impl Mbuf {
         Ok(())
     }
 
-    /// The VLAN tag that the driver took out of the frame, if it took one out.
-    #[inline]
-    pub fn stripped_vlan(&self) -> Option<u16> {
-        /// `RTE_MBUF_F_RX_VLAN_STRIPPED`: a constant expression with a cast, which bindings cannot hold.
-        const STRIPPED: u64 = 1 << 6;
-        // SAFETY: the mbuf is alive, and only `&mut self` writes.
-        unsafe {
-            let mbuf = self.raw.as_ptr();
-            ((*mbuf).ol_flags & STRIPPED != 0).then(|| (*mbuf).vlan_tci)
-        }
-    }
-
     /// Makes it a buffer to share. It costs nothing.
     #[inline]
     pub fn share(self) -> SharedMbuf {
