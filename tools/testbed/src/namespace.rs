@@ -141,7 +141,7 @@ pub fn remove(namespaces: &[Namespace]) -> Result<()> {
 /// A namespace lives on, without a name, for as long as a process is in it: so none may stay.
 fn end_processes(namespaces: &[Namespace]) {
     let inodes: Vec<_> =
-        namespaces.iter().filter_map(|namespace| Some(inode(&namespace.path())?)).collect();
+        namespaces.iter().filter_map(|namespace| inode(&namespace.path())).collect();
     let deadline = Instant::now() + GRACE;
     let mut signal = Signal::TERM;
     loop {

@@ -116,7 +116,9 @@ impl Coded {
     /// # Errors
     /// When it does not answer.
     pub fn stats(&self, node: &str) -> Result<Stats> {
-        Client::connect(&engine_name(node))
+        let engine = self.engines.iter().find(|engine| engine.node == node);
+        let namespace = &engine.ok_or_else(|| no_engine(node))?.namespace;
+        Client::connect(namespace.name())
             .and_then(|client| client.stats())
             .map_err(|error| Error::Invalid(format!("the engine of {node}: {error}")))
     }
@@ -166,8 +168,9 @@ fn no_engine(node: &str) -> Error {
     Error::Invalid(format!("no engine runs at {node}"))
 }
 
-fn engine_name(node: &str) -> String {
-    format!("testbed-{node}")
+/// What an engine is called: by its namespace, which no two networks share.
+fn engine_name(layout: &Layout, node: &str) -> String {
+    layout.namespace(node).name().to_owned()
 }
 
 /// How fast the sender may write datagrams with `payload` octets, in octets of payload a second: the source's links are then filled
@@ -220,7 +223,7 @@ pub fn configuration(layout: &Layout, node: &str, number: usize, generation_size
     });
     Config {
         engine: config::Engine {
-            name: engine_name(node),
+            name: engine_name(layout, node),
             lcores: vec![(number % cpus) as u32],
             idle: Idle::Sleep,
             // Ten small engines want no hugepages.
