@@ -8,6 +8,7 @@
 pub mod coded;
 pub mod gf;
 mod named;
+pub mod ndn;
 pub mod node;
 pub mod rlnc;
 pub mod wire;

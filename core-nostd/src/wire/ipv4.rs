@@ -90,6 +90,11 @@ impl Ipv4Header {
             || self.flags_and_offset.get() & FRAGMENT_OFFSET_MASK != 0
     }
 
+    /// Where this fragment's payload lies in the whole one, in units of 8 octets.
+    pub fn fragment_offset(&self) -> u16 {
+        self.flags_and_offset.get() & FRAGMENT_OFFSET_MASK
+    }
+
     /// What a copy of this header with other contents starts from.
     pub fn fields(&self) -> Ipv4Fields {
         Ipv4Fields {

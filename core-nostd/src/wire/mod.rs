@@ -5,13 +5,21 @@
 
 mod checksum;
 mod ethernet;
+mod gre;
 mod ipv4;
+mod ipv6;
+mod mpls;
 mod udp;
+mod vxlan;
 
 pub use checksum::{Checksum, internet_checksum};
 pub use ethernet::{ETHERNET_HEADER_OCTETS, EtherType, EthernetHeader, MacAddress, multicast_mac};
+pub use gre::{GRE_HEADER_OCTETS, GreHeader, IP_PROTOCOL_GRE};
 pub use ipv4::{IPV4_HEADER_OCTETS, Ipv4Addr, Ipv4Fields, Ipv4Flags, Ipv4Header, Ipv4Packet};
+pub use ipv6::{IPV6_HEADER_OCTETS, Ipv6Addr, Ipv6Header};
+pub use mpls::{MPLS_ENTRY_OCTETS, MplsEntry};
 pub use udp::{IP_PROTOCOL_UDP, UDP_HEADER_OCTETS, UdpHeader, udp_checksum_is_right};
+pub use vxlan::{VXLAN_HEADER_OCTETS, VXLAN_PORT, VxlanHeader};
 
 use crate::named::named_enum;
 
