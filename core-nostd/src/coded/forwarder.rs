@@ -2,7 +2,6 @@
 
 use super::generation::{Coding, Generation};
 use super::header::CODED_HEADER_OCTETS;
-use super::links::Turn;
 use super::list::Slot;
 use super::node::CodedNode;
 use super::settings::{Role, SendingRule};
@@ -51,8 +50,7 @@ impl CodedNode<'_> {
     ) -> bool {
         let mut reused = false;
         while self.links.get(port).is_some_and(|link| link.pacer.is_ready(now)) {
-            let Some(turn) = self.links.next(&mut self.pool, port) else { break };
-            let (Turn::Fresh(slot) | Turn::Owing(slot)) = turn;
+            let Some(slot) = self.links.next(&mut self.pool, port) else { break };
             let octets = match reuse.take() {
                 Some(frame) => {
                     let octets = self.write_packet(slot, port, frame);
@@ -125,7 +123,7 @@ impl CodedNode<'_> {
                 self.after_source_sent(slot, port, outputs, redundancy);
             }
             _ if sent < generation.held() && self.settings.sending == SendingRule::Paced => {
-                self.links.owe(slot, port);
+                self.links.owe(&mut self.pool, slot, port);
             }
             _ => {}
         }

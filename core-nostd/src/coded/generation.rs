@@ -42,6 +42,8 @@ pub struct Generation {
     /// The links that have not yet sent what the newest packet brought.
     pub(super) fresh_on: PortSet,
     pub(super) fresh: [Neighbours; MAX_PORTS],
+    /// The links that remember that it owes them packets.
+    pub(super) owing_on: PortSet,
     /// Packets sent on each link.
     pub(super) sent: [u8; MAX_PORTS],
 }
@@ -67,6 +69,7 @@ impl Generation {
             by_update: Neighbours::NONE,
             fresh_on: PortSet::EMPTY,
             fresh: [Neighbours::NONE; MAX_PORTS],
+            owing_on: PortSet::EMPTY,
             sent: [0; MAX_PORTS],
         }
     }

@@ -45,15 +45,6 @@ impl Link {
     }
 }
 
-/// Why a generation is the next to send on a link.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It has something new to say.
-    Fresh(Slot),
-    /// It has said less than it could.
-    Owing(Slot),
-}
-
 /// The links of a node, by port.
 #[derive(Debug)]
 pub struct Links {
@@ -101,8 +92,12 @@ impl Links {
                 continue;
             }
             generation.fresh_on = generation.fresh_on.with(port);
+            let owed = generation.owing_on.contains(port);
+            generation.owing_on = generation.owing_on.without(port);
             if let Some(link) = self.links.get_mut(usize::from(port.0)) {
-                link.forgive(slot);
+                if owed {
+                    link.forgive(slot);
+                }
                 link.fresh.push_back(pool.states, slot, fresh_on(port));
                 self.waiting = self.waiting.with(port);
             }
@@ -110,29 +105,36 @@ impl Links {
     }
 
     /// Remembers that the generation at `slot` owes packets on `port`.
-    pub fn owe(&mut self, slot: Slot, port: PortId) {
-        if let Some(link) = self.links.get_mut(usize::from(port.0)) {
-            if link.owing.is_full() {
-                link.owing.pop_front();
-            }
-            // There is room now.
-            let _ = link.owing.push_back(slot);
-            self.waiting = self.waiting.with(port);
+    pub fn owe(&mut self, pool: &mut Pool<'_>, slot: Slot, port: PortId) {
+        let Some(link) = self.links.get_mut(usize::from(port.0)) else { return };
+        let Some(generation) = pool.get_mut(slot) else { return };
+        generation.owing_on = generation.owing_on.with(port);
+        if link.owing.is_full()
+            && let Some(forgiven) = link.owing.pop_front()
+            && let Some(generation) = pool.get_mut(forgiven)
+        {
+            generation.owing_on = generation.owing_on.without(port);
         }
+        // There is room now.
+        let _ = link.owing.push_back(slot);
+        self.waiting = self.waiting.with(port);
     }
 
     /// Takes the next generation to send on `port` out of its queue.
-    pub fn next(&mut self, pool: &mut Pool<'_>, port: PortId) -> Option<Turn> {
+    pub fn next(&mut self, pool: &mut Pool<'_>, port: PortId) -> Option<Slot> {
         let link = self.links.get_mut(usize::from(port.0))?;
         if let Some(slot) = link.fresh.first() {
             link.fresh.remove(pool.states, slot, fresh_on(port));
             if let Some(generation) = pool.get_mut(slot) {
                 generation.fresh_on = generation.fresh_on.without(port);
             }
-            return Some(Turn::Fresh(slot));
+            return Some(slot);
         }
         if let Some(slot) = link.owing.pop_front() {
-            return Some(Turn::Owing(slot));
+            if let Some(generation) = pool.get_mut(slot) {
+                generation.owing_on = generation.owing_on.without(port);
+            }
+            return Some(slot);
         }
         self.waiting = self.waiting.without(port);
         None
@@ -140,17 +142,19 @@ impl Links {
 
     /// Forgets the generation at `slot`; tells whether a link still had something new to send from it.
     pub fn forget(&mut self, pool: &mut Pool<'_>, slot: Slot) -> bool {
-        let waited_on = pool.get(slot).map(|generation| generation.fresh_on).unwrap_or_default();
-        for (index, link) in self.links.iter_mut().enumerate() {
-            let port = PortId(index as u8);
-            if waited_on.contains(port) {
+        let Some(generation) = pool.get_mut(slot) else { return false };
+        let fresh = core::mem::take(&mut generation.fresh_on);
+        let owing = core::mem::take(&mut generation.owing_on);
+        for port in fresh.iter() {
+            if let Some(link) = self.links.get_mut(usize::from(port.0)) {
                 link.fresh.remove(pool.states, slot, fresh_on(port));
             }
-            link.forgive(slot);
         }
-        if let Some(generation) = pool.get_mut(slot) {
-            generation.fresh_on = PortSet::EMPTY;
+        for port in owing.iter() {
+            if let Some(link) = self.links.get_mut(usize::from(port.0)) {
+                link.forgive(slot);
+            }
         }
-        !waited_on.is_empty()
+        !fresh.is_empty()
     }
 }
