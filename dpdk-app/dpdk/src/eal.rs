@@ -146,6 +146,8 @@ impl EalConfig {
         }
         if self.pci_devices.is_empty() {
             arguments.push("--no-pci".to_owned());
+            // With no device that needs physical addresses, buffers need not keep within pages.
+            arguments.push("--iova-mode=va".to_owned());
         }
         arguments.extend(self.pci_devices.iter().map(|address| format!("--allow={address}")));
         arguments.extend(self.virtual_devices.iter().map(|device| format!("--vdev={device}")));
@@ -372,6 +374,7 @@ mod tests {
                 "--no-huge",
                 "-m64",
                 "--no-pci",
+                "--iova-mode=va",
                 "--vdev=net_null0"
             ]
         );

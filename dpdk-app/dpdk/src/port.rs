@@ -45,6 +45,9 @@ pub struct Port<S> {
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
+/// What a receive queue of net_af_xdp takes from its pool when it is set up, whatever its descriptors.
+const AF_XDP_MBUFS: u32 = 2048;
+
 /// A port that could not be stopped.
 #[derive(Debug)]
 pub struct NotStopped {
@@ -287,7 +290,12 @@ impl Port<Probed> {
         device.keep_pool(pool);
         let (result, log) = logging::capture(|| set_up_queues(device.id(), config, pool));
         if let Err((what, status)) = result {
-            return Err(Error::call(format!("port '{}': {what}", device.name()), status, &log));
+            let error = Error::call(format!("port '{}': {what}", device.name()), status, &log);
+            return Err(if info.driver == "net_af_xdp" && pool.available() < AF_XDP_MBUFS {
+                error.advise("Every receive queue of net_af_xdp takes 2048 mbufs at once: make the pool larger.")
+            } else {
+                error
+            });
         }
         Ok(Port::in_state(Configured {
             device,
