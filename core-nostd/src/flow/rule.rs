@@ -1,0 +1,181 @@
+//! Rules, as they come from outside and as they lie in memory.
+
+use super::fields::Fields;
+use super::instructions::Instructions;
+use crate::ndn::Name;
+use crate::node::Instant;
+
+/// Components that a rule's name can have, at most.
+pub const MAX_NAME_COMPONENTS: usize = 64;
+
+/// Octets of a name that lie in its rule; longer ones go on in chunks.
+pub(super) const INLINE_NAME_OCTETS: usize = 36;
+
+/// No place.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What a packet must be.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Match<'n> {
+    /// The values.
+    pub fields: Fields,
+    /// Their bits that count.
+    pub mask: Fields,
+    /// A prefix of the packet's name. The root prefix asks for a packet that has a name.
+    pub name: Option<Name<'n>>,
+}
+
+/// When a rule ends by itself, in seconds; 0 is never.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Without a packet for so long.
+    pub idle_s: u16,
+    /// So long after it was added.
+    pub hard_s: u16,
+}
+
+/// A rule as it is added.
+#[derive(Copy, Clone, Debug)]
+pub struct Flow<'n, 'i> {
+    /// The table it is for.
+    pub table: u8,
+    /// Higher ones win.
+    pub priority: u16,
+    /// What it matches.
+    pub matching: Match<'n>,
+    /// What is done with packets that it matches.
+    pub instructions: &'i Instructions,
+    /// The controller's own number for it.
+    pub cookie: u64,
+    /// When it ends.
+    pub timeouts: Timeouts,
+    /// The controller's flags, kept for it.
+    pub flags: u16,
+}
+
+/// A rule, for as long as it is there: a handle of a removed one finds nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RuleId {
+    pub(super) at: u32,
+    pub(super) generation: u32,
+}
+
+/// A place for a rule, on memory of the caller.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Rule {
+    // What a look-up compares comes first.
+    pub(super) hash: u64,
+    pub(super) name: [u8; INLINE_NAME_OCTETS],
+    /// Octets of the name.
+    pub(super) name_octets: u16,
+    /// The mask and the number of components, by number.
+    pub(super) subtable: u16,
+    pub(super) more_name: u32,
+    /// The next rule of the same bucket, or the next free place.
+    pub(super) next: u32,
+    pub(super) priority: u16,
+    pub(super) is_live: bool,
+    pub(super) fields: Fields,
+    pub(super) generation: u32,
+    pub(super) instructions: u32,
+    pub(super) timeouts: Timeouts,
+    pub(super) flags: u16,
+    pub(super) cookie: u64,
+    pub(super) packets: u64,
+    pub(super) octets: u64,
+    pub(super) added: Instant,
+    pub(super) used: Instant,
+}
+
+impl Rule {
+    /// A free place.
+    pub fn vacant() -> Self {
+        Self {
+            hash: 0,
+            name: [0; INLINE_NAME_OCTETS],
+            name_octets: 0,
+            subtable: 0,
+            more_name: NONE,
+            next: NONE,
+            priority: 0,
+            is_live: false,
+            fields: Fields::default(),
+            generation: 0,
+            instructions: NONE,
+            timeouts: Timeouts::default(),
+            flags: 0,
+            cookie: 0,
+            packets: 0,
+            octets: 0,
+            added: Instant::ZERO,
+            used: Instant::ZERO,
+        }
+    }
+
+    /// The rule's priority.
+    pub const fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// The controller's number for it.
+    pub const fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// The values that it matches, zero where they do not count.
+    pub const fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// When it ends.
+    pub const fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    /// The controller's flags.
+    pub const fn flags(&self) -> u16 {
+        self.flags
+    }
+
+    /// Packets that it has matched.
+    pub const fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Octets of those packets.
+    pub const fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// When it was added.
+    pub const fn added(&self) -> Instant {
+        self.added
+    }
+
+    /// Whether it has ended by one of its time-outs.
+    pub fn has_ended(&self, now: Instant) -> bool {
+        let over = |limit_s: u16, since: Instant| {
+            limit_s != 0 && now.since(since).as_secs() >= u64::from(limit_s)
+        };
+        over(self.timeouts.hard_s, self.added) || over(self.timeouts.idle_s, self.used)
+    }
+}
+
+/// A place for octets of names that are too long for their rules.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct NameChunk {
+    pub(super) octets: [u8; CHUNK_OCTETS],
+    pub(super) next: u32,
+}
+
+/// Octets of a name in each chunk.
+pub(super) const CHUNK_OCTETS: usize = 60;
+
+impl NameChunk {
+    /// A free place.
+    pub const fn vacant() -> Self {
+        Self { octets: [0; CHUNK_OCTETS], next: NONE }
+    }
+}
