@@ -6,6 +6,7 @@
 #![deny(missing_docs, unsafe_code)]
 
 pub mod coded;
+pub mod dtp;
 pub mod flow;
 pub mod gf;
 mod named;

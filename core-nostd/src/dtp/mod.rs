@@ -1,0 +1,10 @@
+//! DTP, a transport over UDP whose flows have an identity of their own.
+//!
+//! A flow is named by an id that goes in every packet, not by addresses and ports. When an address changes the
+//! flow goes on as soon as the moved end has proven that it holds the flow's secret; while there is no
+//! network at all, both ends keep the flow for the keep-alive duration that they agreed on.
+//!
+//! [`paper`] is the wire format of the protocol's authors. Nothing in it keeps data secret: see its
+//! documentation for what it protects and what it does not.
+
+pub mod paper;
