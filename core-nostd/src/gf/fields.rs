@@ -145,6 +145,9 @@ macro_rules! octet_field {
             }
 
             fn add_outer(dst: &mut RowsMut<'_>, coefficients: &[u8], src: &[u8]) {
+                if $bits == 8 {
+                    return kernels::add_outer(Self::MAPS, dst, coefficients, src);
+                }
                 let mut unpacked = [0; MAX_ELEMENTS];
                 let count = dst.count().min(MAX_ELEMENTS);
                 let unpacked = unpacked.get_mut(..count).unwrap_or_default();

@@ -45,6 +45,15 @@ const fn count_rows(octets: usize, row_octets: usize, stride_octets: usize) -> u
     }
 }
 
+/// Whether `count` rows lie in `octets`; false also when the numbers are too large to tell, or are zero.
+fn holds(octets: usize, row_octets: usize, stride_octets: usize, count: usize) -> bool {
+    stride_octets != 0
+        && count
+            .checked_sub(1)
+            .and_then(|before| before.checked_mul(stride_octets)?.checked_add(row_octets))
+            .is_some_and(|end| end <= octets)
+}
+
 /// Rows inside one slice, the start of each `stride_octets` after that of the one before.
 #[derive(Copy, Clone, Debug)]
 pub struct Rows<'a> {
@@ -59,6 +68,19 @@ impl<'a> Rows<'a> {
     pub const fn new(octets: &'a [u8], row_octets: usize, stride_octets: usize) -> Self {
         let count = count_rows(octets.len(), row_octets, stride_octets);
         Self { octets, row_octets, stride_octets, count }
+    }
+
+    /// The first `count` rows, or as many as there are: `new` and `first`, without a division where all are there.
+    pub(crate) fn exactly(
+        octets: &'a [u8],
+        row_octets: usize,
+        stride_octets: usize,
+        count: usize,
+    ) -> Self {
+        if holds(octets.len(), row_octets, stride_octets, count) {
+            return Self { octets, row_octets, stride_octets, count };
+        }
+        Self::new(octets, row_octets, stride_octets).first(count)
     }
 
     /// Rows without a gap between them.
@@ -127,6 +149,20 @@ impl<'a> RowsMut<'a> {
             count_rows(octets.len(), row_octets, stride_octets)
         };
         Self { octets, row_octets, stride_octets, count }
+    }
+
+    /// The first `count` rows, or as many as there are, without a division where all are there.
+    pub(crate) fn exactly(
+        octets: &'a mut [u8],
+        row_octets: usize,
+        stride_octets: usize,
+        count: usize,
+    ) -> Self {
+        if stride_octets >= row_octets && holds(octets.len(), row_octets, stride_octets, count) {
+            return Self { octets, row_octets, stride_octets, count };
+        }
+        let rows = Self::new(octets, row_octets, stride_octets);
+        Self { count: rows.count.min(count), ..rows }
     }
 
     /// Rows without a gap between them.

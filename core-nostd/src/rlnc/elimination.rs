@@ -269,8 +269,7 @@ impl<F: Field> Elimination<F> {
             if self.pivots.contains(first) {
                 return Ok(Arrival::Redundant);
             }
-            let mut rows = RowsMut::new(matrix, width, stride);
-            let row = rows.row_mut(first.into());
+            let row = row_mut(matrix, width, stride, first);
             F::set(row, first.into(), F::ONE);
             if let Some(transform) = row.get_mut(vector.len()..) {
                 F::set(transform, self.rank.into(), F::inv(symbol).unwrap_or(F::ONE));
@@ -289,7 +288,7 @@ impl<F: Field> Elimination<F> {
         // A row has zero at the pivots of all others. So what to add of each row is known at once: the vector's own symbol
         // at the row's pivot.
         let used = self.pivots.last().map_or(0, |last| usize::from(last) + 1);
-        let rows = Rows::new(matrix, width, stride).first(used);
+        let rows = Rows::exactly(matrix, width, stride, used);
         let coefficients = vector.get(..vector_octets::<F>(used)).unwrap_or_default();
         F::combine(work, coefficients, &rows, true);
 
@@ -303,19 +302,18 @@ impl<F: Field> Elimination<F> {
             F::scale(work, inverse);
         }
 
-        // Clear the new pivot's column in the rows before it.
-        if self.pivots != self.decodable {
+        // Clear the new pivot's column in the rows before it. (Rows that are unit vectors are zero there.)
+        let mut candidates = self.pivots.without(&self.decodable);
+        if !candidates.is_empty() {
             let mut coefficients = [0; MAX_VECTOR_OCTETS];
-            gather::<F>(matrix, stride, used, pivot, &mut coefficients);
+            gather::<F>(matrix, stride, (&candidates, used), pivot, &mut coefficients);
             let coefficients = coefficients.get(..vector_octets::<F>(used)).unwrap_or_default();
-            F::add_outer(&mut RowsMut::new(matrix, width, stride), coefficients, work);
+            F::add_outer(&mut RowsMut::exactly(matrix, width, stride, used), coefficients, work);
         }
-        let mut rows = RowsMut::new(matrix, width, stride);
-        let row = rows.row_mut(pivot.into());
+        let row = row_mut(matrix, width, stride, pivot);
         if row.len() == work.len() {
             row.copy_from_slice(work);
         }
-        let mut candidates = self.pivots.without(&self.decodable);
         candidates.insert(pivot);
         let mut pivots = self.pivots;
         pivots.insert(pivot);
@@ -370,18 +368,33 @@ pub(super) fn leading<F: Field>(vector: &[u8]) -> Option<(u8, F::Element)> {
     })
 }
 
-/// Symbol `column` of the first `count` rows.
-fn gather<F: Field>(matrix: &[u8], stride: usize, count: usize, column: u8, to: &mut [u8]) {
+/// Row `index` of the matrix, to be written.
+fn row_mut(matrix: &mut [u8], width: usize, stride: usize, index: u8) -> &mut [u8] {
+    matrix
+        .get_mut(stride * usize::from(index)..)
+        .and_then(|rest| rest.get_mut(..width))
+        .unwrap_or_default()
+}
+
+/// Symbol `column` of the `rows`, each at its row's place, where all others have zero in that column. `count` is one more than the last.
+fn gather<F: Field>(
+    matrix: &[u8],
+    stride: usize,
+    (rows, count): (&BlockSet, usize),
+    column: u8,
+    to: &mut [u8],
+) {
     let column = usize::from(column);
-    let rows = matrix.chunks(stride.max(1)).take(count);
-    if F::BITS == 8 {
-        for (row, to) in rows.zip(to) {
+    // One row after the other is faster than a set of them, unless it has few.
+    if F::BITS == 8 && rows.len() > count / 4 {
+        for (row, to) in matrix.chunks(stride.max(1)).take(count).zip(to) {
             *to = row.get(column).copied().unwrap_or(0);
         }
-    } else {
-        for (index, row) in rows.enumerate() {
-            F::set(to, index, F::get(row, column));
-        }
+        return;
+    }
+    for row in rows.iter() {
+        let octets = matrix.get(stride * usize::from(row)..).unwrap_or_default();
+        F::set(to, row.into(), F::get(octets, column));
     }
 }
 
@@ -398,13 +411,23 @@ fn units<F: Field>(
     };
     let one = usize::from(one);
     let mut units = BlockSet::EMPTY;
-    for (index, row) in matrix.chunks(stride.max(1)).enumerate() {
-        // Most rows are not: one column tells.
-        if F::get(row, one) == F::ZERO
-            && candidates.contains(index as u8)
-            && free.iter().all(|column| F::get(row, column.into()) == F::ZERO)
+    // Most rows are not: one column tells.
+    let mut check = |row: u8, octets: &[u8]| {
+        if F::get(octets, one) == F::ZERO
+            && candidates.contains(row)
+            && free.iter().all(|column| F::get(octets, column.into()) == F::ZERO)
         {
-            units.insert(index as u8);
+            units.insert(row);
+        }
+    };
+    let count = candidates.last().map_or(0, |last| usize::from(last) + 1);
+    if candidates.len() > count / 4 {
+        for (row, octets) in (0u8..).zip(matrix.chunks(stride.max(1)).take(count)) {
+            check(row, octets);
+        }
+    } else {
+        for row in candidates.iter() {
+            check(row, matrix.get(stride * usize::from(row)..).unwrap_or_default());
         }
     }
     units

@@ -71,7 +71,7 @@ impl<F: Field> Layout<F> {
 
     fn rows<'a>(&self, memory: &'a [u8], count: u8, skip: usize, octets: usize) -> Rows<'a> {
         let memory = memory.get(skip..).unwrap_or_default();
-        Rows::new(memory, octets, self.stride_octets()).first(count.into())
+        Rows::exactly(memory, octets, self.stride_octets(), count.into())
     }
 
     /// Where packet `index` is put: its vector and its payload.
