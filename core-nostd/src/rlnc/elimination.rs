@@ -27,7 +27,7 @@ impl BlockSet {
     }
 
     /// Adds `block`.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, block: u8) {
         // All words are written, so that the set stays in registers.
         for (word, index) in self.0.iter_mut().zip(0..) {
