@@ -79,6 +79,9 @@ pub enum NdnKind {
 }
 
 impl Fields {
+    /// No field.
+    pub const NONE: Self = zerocopy::transmute!([0u64; FIELD_WORDS]);
+
     /// The fields as words, in no order that matters.
     pub(super) const fn words(&self) -> &[u64; FIELD_WORDS] {
         zerocopy::transmute_ref!(self)

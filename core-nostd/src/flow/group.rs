@@ -43,8 +43,8 @@ pub struct Group {
 
 impl Group {
     /// A free place.
-    pub fn vacant() -> Self {
-        Self { id: 0, kind: GroupKind::All, buckets: ArrayVec::new(), is_used: false }
+    pub const fn vacant() -> Self {
+        Self { id: 0, kind: GroupKind::All, buckets: ArrayVec::new_const(), is_used: false }
     }
 
     pub(super) const fn kind(&self) -> GroupKind {

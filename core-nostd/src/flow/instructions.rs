@@ -25,6 +25,15 @@ pub struct Instructions {
 }
 
 impl Instructions {
+    /// Nothing: packets are dropped.
+    pub const NONE: Self = Self {
+        apply: ArrayVec::new_const(),
+        clear: false,
+        write: ArrayVec::new_const(),
+        metadata: (0, 0),
+        goto_table: None,
+    };
+
     /// Does these actions and ends, or nothing when there are too many of them.
     pub fn applying(actions: &[Action]) -> Option<Self> {
         let apply = actions.try_into().ok()?;
@@ -43,8 +52,8 @@ pub struct SharedInstructions {
 
 impl SharedInstructions {
     /// A free place.
-    pub fn vacant() -> Self {
-        Self { instructions: Instructions::default(), rules: 0, hash: 0, next: NONE }
+    pub const fn vacant() -> Self {
+        Self { instructions: Instructions::NONE, rules: 0, hash: 0, next: NONE }
     }
 }
 

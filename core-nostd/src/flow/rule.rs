@@ -90,7 +90,7 @@ pub struct Rule {
 
 impl Rule {
     /// A free place.
-    pub fn vacant() -> Self {
+    pub const fn vacant() -> Self {
         Self {
             hash: 0,
             name: [0; INLINE_NAME_OCTETS],
@@ -100,10 +100,10 @@ impl Rule {
             next: NONE,
             priority: 0,
             is_live: false,
-            fields: Fields::default(),
+            fields: Fields::NONE,
             generation: 0,
             instructions: NONE,
-            timeouts: Timeouts::default(),
+            timeouts: Timeouts { idle_s: 0, hard_s: 0 },
             flags: 0,
             cookie: 0,
             packets: 0,

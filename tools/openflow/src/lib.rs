@@ -1,0 +1,45 @@
+//! OpenFlow 1.3: messages decoded strictly and encoded to the octet, and a stream cut into messages.
+//!
+//! [`Framer`] cuts a byte stream, [`Message::decode`] and [`Message::encode`] go from octets to values and back. What cannot be decoded
+//! gives a [`Refusal`]: the type and code of the error message that its sender gets.
+//!
+//! Experimenter 0x66666666 carries programs to a switch and matches on their results; see [`Experiment`].
+
+mod action;
+mod experiment;
+mod flow;
+mod framer;
+mod group;
+mod hello;
+mod instruction;
+mod message;
+mod multipart;
+mod oxm;
+mod packet;
+mod port;
+mod refusal;
+mod stats;
+mod wire;
+
+pub use action::{Action, SetQueue};
+pub use experiment::{EXPERIMENTER, Experiment, ProgramStats};
+pub use flow::{Command, FlowFlags, FlowMod, FlowRemoved};
+pub use framer::Framer;
+pub use group::{Bucket, GroupCommand, GroupMod, GroupType};
+pub use hello::{Hello, HelloElement, VERSION};
+pub use instruction::Instruction;
+pub use message::{AsyncConfig, Body, Features, Message, Role, SwitchConfig};
+pub use multipart::{Reply, ReplyBody, Request};
+pub use oxm::{Field, MAX_LEGACY_PARAMETER_OCTETS, Match, Oxm};
+pub use packet::{PacketIn, PacketOut, Reason};
+pub use port::{GroupId, Port, PortNumber, PortStats, PortStatus};
+pub use refusal::Refusal;
+pub use stats::{
+    Aggregate, Description, FlowFilter, FlowStats, TableFeatures, TableProperty, TableStats,
+};
+
+/// The buffer number that says that the octets are in the message.
+pub const NO_BUFFER: u32 = u32::MAX;
+
+/// The table number that stands for all tables.
+pub const ALL_TABLES: u8 = u8::MAX;
