@@ -14,12 +14,14 @@ pub struct Contender<'a> {
     pub name: &'static str,
     /// Does the work once.
     pub run: Box<dyn FnMut() + 'a>,
+    /// Octets of one run, where they are not those of the other contenders.
+    pub octets: Option<usize>,
 }
 
 impl<'a> Contender<'a> {
     /// A contender called `name` whose work is `run`.
     pub fn new(name: &'static str, run: impl FnMut() + 'a) -> Self {
-        Self { name, run: Box::new(run) }
+        Self { name, run: Box::new(run), octets: None }
     }
 }
 

@@ -48,6 +48,21 @@ fn rate(contender: Contender<'_>, octets: f64) -> f64 {
 }
 
 #[cfg(target_arch = "x86_64")]
+pub use x86_64::{avx2, gfni};
+
+/// No other CPU has such instructions.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn gfni() -> Option<Contender<'static>> {
+    None
+}
+
+/// No other CPU has such instructions.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn avx2(_several: bool) -> Option<Contender<'static>> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use super::{Ceiling, rate};
     use crate::timing::Contender;
@@ -58,12 +73,7 @@ mod x86_64 {
     const PASSES: usize = 2000;
 
     pub fn measure(ceiling: &mut Ceiling) {
-        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("gfni") {
-            let octets = (PASSES * 16 * 64) as f64;
-            // SAFETY: the features were just detected, as for the next ones.
-            let run = Contender::new("gfni", || unsafe { gfni_multiply() });
-            ceiling.gfni_multiply = Some(rate(run, octets));
-        }
+        ceiling.gfni_multiply = gfni().map(own_rate);
         if is_x86_feature_detected!("avx512f") {
             // Not zeros: untouched zeros would all be one page of the system.
             let lines = vec![1u8; 256 * 1024 + 64];
@@ -77,15 +87,37 @@ mod x86_64 {
                 *into = Some(rate(run, 8.0 * octets as f64));
             }
         }
-        if is_x86_feature_detected!("avx2") {
-            let octets = (PASSES * 8 * 32) as f64;
-            // SAFETY: as above.
-            let run = Contender::new("nibbles", || unsafe { nibbles::<4>() });
-            ceiling.avx2_nibble_multiply = Some(rate(run, octets));
-            // SAFETY: as above.
-            let run = Contender::new("nibbles", || unsafe { nibbles::<1>() });
-            ceiling.avx2_nibble_multiply_single = Some(rate(run, octets));
+        ceiling.avx2_nibble_multiply = avx2(true).map(own_rate);
+        ceiling.avx2_nibble_multiply_single = avx2(false).map(own_rate);
+    }
+
+    fn own_rate(contender: Contender<'_>) -> f64 {
+        let octets = contender.octets.unwrap_or(0) as f64;
+        rate(contender, octets)
+    }
+
+    /// Multiplications with GFNI, from registers.
+    pub fn gfni() -> Option<Contender<'static>> {
+        if !is_x86_feature_detected!("avx512bw") || !is_x86_feature_detected!("gfni") {
+            return None;
         }
+        // SAFETY: the features were just detected.
+        let mut contender = Contender::new("ceiling", || unsafe { gfni_multiply() });
+        contender.octets = Some(PASSES * 16 * 64);
+        Some(contender)
+    }
+
+    /// Multiplications with AVX2 nibble tables, from registers, for four outputs or for one.
+    pub fn avx2(several: bool) -> Option<Contender<'static>> {
+        if !is_x86_feature_detected!("avx2") {
+            return None;
+        }
+        let mut contender = Contender::new("ceiling", move || {
+            // SAFETY: the feature was just detected.
+            unsafe { if several { nibbles::<4>() } else { nibbles::<1>() } }
+        });
+        contender.octets = Some(PASSES * 8 * 32);
+        Some(contender)
     }
 
     /// 16 independent sums of products in each pass.

@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     measurement.avx2(isal.as_ref());
-    let bars = bars::judge(&measurement.rows, &ceiling);
+    let bars = bars::judge(&measurement.rows);
     println!("\nBars");
     for bar in &bars {
         println!("{bar}");
@@ -144,7 +144,9 @@ impl Measurement {
         let rates: Vec<(&'static str, f64)> = contenders
             .iter()
             .zip(times)
-            .map(|(contender, nanoseconds)| (contender.name, octets as f64 / nanoseconds))
+            .map(|(contender, nanoseconds)| {
+                (contender.name, contender.octets.unwrap_or(octets) as f64 / nanoseconds)
+            })
             .collect();
         print!("{operation:<22} N={n:<5} K={k:<4}");
         for (name, rate) in &rates {
@@ -164,19 +166,25 @@ impl Measurement {
             self.row("encode", (k, n), k * n, contenders::encode(&input));
         }
         if self.wanted("encode batch") {
-            self.row("encode batch", (k, n), k * k * n, contenders::batch(&input));
+            let mut contenders = contenders::batch(&input);
+            contenders.extend(ceiling::gfni());
+            self.row("encode batch", (k, n), k * k * n, contenders);
         }
         // As frames in a pool of mbufs lie.
         let stride = n.next_multiple_of(2048);
         let spread_octets = Aligned::random(k * stride, 7);
         let spread = Rows::new(spread_octets.get(), n, stride);
         if self.wanted("encode, 2 KiB apart") {
-            let contender = vec![contenders::ours_given(&spread, k, n)];
-            self.row("encode, 2 KiB apart", (k, n), k * n, contender);
+            let mut packed = contenders::ours_given(&rows, k, n);
+            packed.name = "ours, packed";
+            let contenders = vec![contenders::ours_given(&spread, k, n), packed];
+            self.row("encode, 2 KiB apart", (k, n), k * n, contenders);
         }
         if self.wanted("batch, 2 KiB apart") {
-            let contender = vec![contenders::ours_batch(&spread, k, n)];
-            self.row("batch, 2 KiB apart", (k, n), k * k * n, contender);
+            let mut packed = contenders::ours_batch(&rows, k, n);
+            packed.name = "ours, packed";
+            let contenders = vec![contenders::ours_batch(&spread, k, n), packed];
+            self.row("batch, 2 KiB apart", (k, n), k * k * n, contenders);
         }
         let random = Packets::new(&input, false);
         if self.wanted("recode") {
@@ -207,8 +215,11 @@ impl Measurement {
             let input = Input { k, n, rows: &rows, slices: &slices, isal };
             let mut contenders = contenders::encode(&input);
             contenders.retain(|contender| ["ours", "ISA-L, AVX2"].contains(&contender.name));
+            contenders.extend(ceiling::avx2(false));
             self.row("encode, AVX2", (k, n), k * n, contenders);
-            self.row("batch, AVX2", (k, n), k * k * n, vec![contenders::ours_batch(&rows, k, n)]);
+            let mut contenders = vec![contenders::ours_batch(&rows, k, n)];
+            contenders.extend(ceiling::avx2(true));
+            self.row("batch, AVX2", (k, n), k * k * n, contenders);
         }
         // It was available before.
         let _ = gf::force(before);
