@@ -1,19 +1,4 @@
 //! Coefficients from a seed.
-//!
-//! # From seed to coefficients
-//!
-//! A sender that names a seed in place of a coding vector must say the same coefficients as its receiver computes. They are
-//! defined as follows; all arithmetic is on 64-bit numbers, modulo 2^64.
-//!
-//! 1. mix(x): x = (x XOR (x >> 30)) * 0xBF58476D1CE4E5B9; x = (x XOR (x >> 27)) * 0x94D049BB133111EB; the result is x XOR (x >> 31).
-//! 2. A seed of 8 octets is a big-endian number s. A seed of 4 octets is a big-endian number t, and s = t + 2^32 * 0x73656564.
-//! 3. counter = mix(s XOR 0x686564646C652121). Step n (from 1 on) gives mix(counter + n * 0x9E3779B97F4A7C15), and its eight
-//!    octets, the lowest first, are appended to the *stream*.
-//! 4. The stream holds elements packed as in a coding vector: the high bits of an octet come first, of a 16-bit element the high octet.
-//! 5. The coefficients are the first K elements of the stream that are not zero. In GF(2) they are the first K elements, zero or not, unless
-//!    all are zero: then the stream goes on at the next multiple of eight octets and the rule is applied again.
-//!
-//! What a sparse vector takes from the stream is said at [`CoefficientGenerator::fill_sparse`].
 
 use crate::gf::{Field, MAX_ELEMENTS, MAX_VECTOR_OCTETS};
 
@@ -21,6 +6,21 @@ use crate::gf::{Field, MAX_ELEMENTS, MAX_VECTOR_OCTETS};
 ///
 /// It is not linear over GF(2). (Vectors from a linear generator of 64 bits of state never span more than 64
 /// dimensions.) It is no source of secrets.
+///
+/// # From seed to coefficients
+///
+/// A sender that names a seed in place of a coding vector must say the same coefficients as its receiver computes. They are
+/// defined as follows; all arithmetic is on 64-bit numbers, modulo 2^64.
+///
+/// 1. mix(x): x = (x XOR (x >> 30)) * 0xBF58476D1CE4E5B9; x = (x XOR (x >> 27)) * 0x94D049BB133111EB; the result is x XOR (x >> 31).
+/// 2. A seed of 8 octets is a big-endian number s. A seed of 4 octets is a big-endian number t, and s = t + 2^32 * 0x73656564.
+/// 3. counter = mix(s XOR 0x686564646C652121). Step n (from 1 on) gives mix(counter + n * 0x9E3779B97F4A7C15), and its eight
+///    octets, the lowest first, are appended to the *stream*.
+/// 4. The stream holds elements packed as in a coding vector: the high bits of an octet come first, of a 16-bit element the high octet.
+/// 5. The coefficients are the first K elements of the stream that are not zero. In GF(2) they are the first K elements, zero or not, unless
+///    all are zero: then the stream goes on at the next multiple of eight octets and the rule is applied again.
+///
+/// What a sparse vector takes from the stream is said at [`CoefficientGenerator::fill_sparse`].
 #[derive(Copy, Clone, Debug)]
 pub struct CoefficientGenerator {
     counter: u64,
