@@ -47,7 +47,7 @@ impl Frame for FixedFrame {
     }
 
     fn move_head(&mut self, _: isize) -> Result<(), NoRoom> {
-        Err(NoRoom)
+        black_box(Err(NoRoom))
     }
 }
 
@@ -74,6 +74,7 @@ static mut OCTETS: [u8; 1 << 18] = [0; 1 << 18];
 pub extern "C" fn _start() -> ! {
     coded();
     coding();
+    names();
     loop {
         core::hint::spin_loop();
     }
@@ -134,4 +135,6 @@ fn coded() {
 
 mod coding;
 mod memory;
+mod names;
 use coding::coding;
+use names::names;

@@ -3,7 +3,7 @@
 use super::tunnel::{Encapsulation, Tunnel};
 use crate::node::PortId;
 use crate::wire::{Ipv4Addr, Ipv6Addr, MacAddress};
-use arrayvec::ArrayVec;
+use heapless::Vec;
 
 /// Actions in a list, at most.
 pub const MAX_ACTIONS: usize = 16;
@@ -115,7 +115,7 @@ impl Action {
 
 /// The actions that tables gather for a frame, one of each kind, carried out when no table follows.
 #[derive(Clone, Debug, Default)]
-pub struct ActionSet(ArrayVec<Action, MAX_ACTIONS>);
+pub struct ActionSet(Vec<Action, MAX_ACTIONS>);
 
 impl ActionSet {
     /// Takes all actions out.
@@ -128,17 +128,31 @@ impl ActionSet {
     pub fn write(&mut self, actions: &[Action]) -> bool {
         actions.iter().all(|action| {
             self.0.retain(|old| !old.is_same_kind(action));
-            self.0.try_push(*action).is_ok()
+            self.0.push(*action).is_ok()
         })
     }
 
     /// The actions in the order in which they are carried out. A group takes the place of the output.
-    pub(super) fn into_list(self) -> ArrayVec<Action, MAX_ACTIONS> {
+    pub(super) fn into_list(self) -> Vec<Action, MAX_ACTIONS> {
         let mut list = self.0;
-        list.sort_unstable_by_key(Action::rank);
+        sort(&mut list, |a, b| a.rank() < b.rank());
         if list.iter().any(|action| matches!(action, Action::Group(_))) {
             list.retain(|action| !matches!(action, Action::Output(_)));
         }
         list
+    }
+}
+
+/// Sorts a short list that is nearly in order. The library's own sort can panic when told contradictions, and this is for code that cannot.
+pub(super) fn sort<T>(list: &mut [T], is_before: impl Fn(&T, &T) -> bool) {
+    for end in 1..=list.len() {
+        let mut part = list.get_mut(..end).unwrap_or_default();
+        while let Some((last, rest)) = part.split_last_mut() {
+            match rest.last_mut() {
+                Some(before) if is_before(last, before) => core::mem::swap(last, before),
+                _ => break,
+            }
+            part = rest;
+        }
     }
 }

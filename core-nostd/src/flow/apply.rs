@@ -5,9 +5,7 @@ use super::action::{Action, SetField};
 use super::packet::{Layout, Packet};
 use super::tunnel::Endpoints;
 use crate::node::{Frame, PortId};
-use crate::wire::{
-    Checksum, ETHERNET_HEADER_OCTETS, EtherType, IP_PROTOCOL_UDP, MPLS_ENTRY_OCTETS, MplsEntry,
-};
+use crate::wire::{Checksum, EtherType, IP_PROTOCOL_UDP, MPLS_ENTRY_OCTETS, MplsEntry};
 use zerocopy::{FromBytes, IntoBytes};
 
 const IP_PROTOCOL_TCP: u8 = 6;
@@ -292,10 +290,10 @@ fn push_mpls<F: Frame>(frame: &mut F, ether_type: u16) -> Result<(), FlowError> 
     frame.move_head(MPLS_ENTRY_OCTETS as isize).map_err(|_| FlowError::NoRoom)?;
     let octets = frame.bytes_mut();
     // Ethernet and its tags move out to make room between them and the packet.
-    if layout.network + MPLS_ENTRY_OCTETS > octets.len() {
-        return Err(FlowError::HeaderLen);
+    let moved = octets.get_mut(..layout.network + MPLS_ENTRY_OCTETS).ok_or(FlowError::HeaderLen)?;
+    if moved.len() > MPLS_ENTRY_OCTETS {
+        moved.rotate_left(MPLS_ENTRY_OCTETS);
     }
-    octets.copy_within(MPLS_ENTRY_OCTETS..MPLS_ENTRY_OCTETS + layout.network, 0);
     put(octets, layout.network - 2, &ether_type.to_be_bytes())?;
     put(octets, layout.network, entry.as_bytes())
 }
@@ -307,10 +305,10 @@ fn pop_mpls<F: Frame>(frame: &mut F, ether_type: u16) -> Result<(), FlowError> {
         return Err(FlowError::ActionMismatch);
     }
     let octets = frame.bytes_mut();
-    if network < ETHERNET_HEADER_OCTETS || network + MPLS_ENTRY_OCTETS > octets.len() {
-        return Err(FlowError::HeaderLen);
+    let moved = octets.get_mut(..network + MPLS_ENTRY_OCTETS).ok_or(FlowError::HeaderLen)?;
+    if moved.len() > MPLS_ENTRY_OCTETS {
+        moved.rotate_right(MPLS_ENTRY_OCTETS);
     }
-    octets.copy_within(0..network, MPLS_ENTRY_OCTETS);
     put(octets, network + MPLS_ENTRY_OCTETS - 2, &ether_type.to_be_bytes())?;
     frame.move_head(-(MPLS_ENTRY_OCTETS as isize)).map_err(|_| FlowError::NoRoom)
 }

@@ -3,7 +3,7 @@
 use super::action::{Action, MAX_ACTIONS};
 use super::hash::mix;
 use crate::node::{PortId, PortSet};
-use arrayvec::ArrayVec;
+use heapless::Vec;
 
 /// Buckets in a group, at most.
 pub const MAX_BUCKETS: usize = 16;
@@ -29,7 +29,7 @@ pub struct Bucket {
     /// The port that keeps it alive, if it depends on one.
     pub watch_port: Option<PortId>,
     /// What is done.
-    pub actions: ArrayVec<Action, MAX_ACTIONS>,
+    pub actions: Vec<Action, MAX_ACTIONS>,
 }
 
 /// A group and its number; on memory of the caller.
@@ -37,14 +37,14 @@ pub struct Bucket {
 pub struct Group {
     id: u32,
     kind: GroupKind,
-    buckets: ArrayVec<Bucket, MAX_BUCKETS>,
+    buckets: Vec<Bucket, MAX_BUCKETS>,
     is_used: bool,
 }
 
 impl Group {
     /// A free place.
     pub const fn vacant() -> Self {
-        Self { id: 0, kind: GroupKind::All, buckets: ArrayVec::new_const(), is_used: false }
+        Self { id: 0, kind: GroupKind::All, buckets: Vec::new(), is_used: false }
     }
 
     pub(super) const fn kind(&self) -> GroupKind {
@@ -159,7 +159,11 @@ impl<'m> Groups<'m> {
         if kind == GroupKind::FastFailover && !buckets.clone().all(watches) {
             return Err(GroupError::Watch);
         }
-        Ok(Group { id, kind, buckets: buckets.take(MAX_BUCKETS).cloned().collect(), is_used: true })
+        let mut kept = Vec::new();
+        for bucket in buckets {
+            kept.push(bucket.clone()).map_err(|_| GroupError::Buckets)?;
+        }
+        Ok(Group { id, kind, buckets: kept, is_used: true })
     }
 }
 

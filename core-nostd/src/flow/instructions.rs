@@ -3,8 +3,8 @@
 use super::action::{Action, MAX_ACTIONS};
 use super::hash::Mixer;
 use super::rule::NONE;
-use arrayvec::ArrayVec;
 use core::hash::{Hash, Hasher};
+use heapless::Vec;
 
 /// Chains that instructions are looked for in.
 const CHAINS: usize = 256;
@@ -13,11 +13,11 @@ const CHAINS: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Instructions {
     /// Done at once, in order.
-    pub apply: ArrayVec<Action, MAX_ACTIONS>,
+    pub apply: Vec<Action, MAX_ACTIONS>,
     /// Whether the action set is emptied.
     pub clear: bool,
     /// Put into the action set.
-    pub write: ArrayVec<Action, MAX_ACTIONS>,
+    pub write: Vec<Action, MAX_ACTIONS>,
     /// Bits of the metadata that are written: value and mask.
     pub metadata: (u64, u64),
     /// The table that follows, which has a higher number.
@@ -27,9 +27,9 @@ pub struct Instructions {
 impl Instructions {
     /// Nothing: packets are dropped.
     pub const NONE: Self = Self {
-        apply: ArrayVec::new_const(),
+        apply: Vec::new(),
         clear: false,
-        write: ArrayVec::new_const(),
+        write: Vec::new(),
         metadata: (0, 0),
         goto_table: None,
     };

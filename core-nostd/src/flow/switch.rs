@@ -11,8 +11,8 @@ use super::table::{FlowTable, TableMemory};
 use super::{FlowError, Group};
 use crate::ndn::{FragmentFlow, FragmentFlows, NdnError, Piece};
 use crate::node::{Engine, Frame, Instant, MAX_PORTS, Node, PortId, PortSet, Verdict};
-use arrayvec::ArrayVec;
 use core::time::Duration;
+use heapless::Vec;
 
 /// Tables that a frame can pass, at most.
 pub const MAX_TABLES: usize = 16;
@@ -205,17 +205,19 @@ impl<'m> Switch<'m> {
             };
             let (cookie, is_miss) = (rule.cookie(), rule.priority() == 0);
             let (metadata, next) = (instructions.metadata, instructions.goto_table);
-            let mut list: ArrayVec<Action, { 2 * MAX_ACTIONS }> =
-                instructions.apply.iter().copied().collect();
+            let mut list: Vec<Action, { 2 * MAX_ACTIONS }> = Vec::new();
+            let mut is_whole = list.extend_from_slice(&instructions.apply).is_ok();
             if instructions.clear {
                 walk.set.clear();
             }
-            if !walk.set.write(&instructions.write) {
-                return self.drop(FlowDrop::Flow(FlowError::ActionMismatch));
-            }
+            is_whole &= walk.set.write(&instructions.write);
             if next.is_none() {
                 // The set follows at once, so that the last output of both can take the frame itself.
-                list.extend(core::mem::take(&mut walk.set).into_list());
+                let set = core::mem::take(&mut walk.set).into_list();
+                is_whole &= list.extend_from_slice(&set).is_ok();
+            }
+            if !is_whole {
+                return self.drop(FlowDrop::Flow(FlowError::ActionMismatch));
             }
             let mut way = Way::new(self, engine, in_port, walk.fields, walk.hash);
             (way.table, way.cookie, way.sent) = (walk.table, cookie, walk.sent);

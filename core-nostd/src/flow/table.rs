@@ -5,6 +5,7 @@
 //! priority down and, within a priority, from the longest name down, until nothing better can follow. For rules that
 //! ask for a name and have one priority, that is a longest-prefix match with one hash for each length in use.
 
+use super::action::sort;
 use super::fields::Fields;
 use super::hash::{Prefixes, equal_under, hash_fields, join, tag};
 use super::instructions::{InstructionStore, Instructions, SharedInstructions};
@@ -561,10 +562,11 @@ impl<'m> FlowTable<'m> {
         }
         kind.max_priority = kind.max_priority.max(priority);
         let subtables = &self.subtables;
-        self.order.sort_unstable_by_key(|at| {
+        let rank = |at: &u16| {
             let kind = subtables.get(usize::from(*at));
-            core::cmp::Reverse(kind.map(|kind| (kind.max_priority, name_rank(kind.depth))))
-        });
+            kind.map(|kind| (kind.max_priority, name_rank(kind.depth)))
+        };
+        sort(&mut self.order, |a, b| rank(a) > rank(b));
     }
 
     fn update_depth(&mut self) {

@@ -119,8 +119,9 @@ impl<'m> Reassembler<'m> {
         let mut length = 0;
         for (from, len) in partial.pieces.iter().take(count as usize) {
             let (from, len) = (usize::from(*from), usize::from(*len));
+            let piece = octets.get(from..from + len).ok_or(NdnError::PacketTooLarge)?;
             let to = whole.get_mut(length..length + len).ok_or(NdnError::PacketTooLarge)?;
-            to.copy_from_slice(octets.get(from..from + len).unwrap_or_default());
+            to.copy_from_slice(piece);
             length += len;
         }
         Payload::network(whole.get(..length).unwrap_or_default()).map(Some)
