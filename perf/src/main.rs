@@ -3,6 +3,7 @@
 mod allocations;
 mod bench_forward;
 mod compare_rlnc;
+mod decode_failures;
 mod timing;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,9 @@ enum Command {
     /// Compare a part of Heddle with its peers.
     #[command(subcommand)]
     Compare(Compare),
+    /// Report what a part of Heddle does over many random cases.
+    #[command(subcommand)]
+    Report(Report),
     /// Measure a part of Heddle.
     #[command(subcommand)]
     Bench(Bench),
@@ -36,6 +40,12 @@ enum Bench {
 }
 
 #[derive(Subcommand)]
+enum Report {
+    /// How often K random packets do not decode, for each field, beside theory.
+    DecodeFailures(decode_failures::Arguments),
+}
+
+#[derive(Subcommand)]
 enum Compare {
     /// Network coding: with the crates rlnc, rlnc-simdx and reed-solomon-simd and with ISA-L, on one pinned core.
     Rlnc(compare_rlnc::Arguments),
@@ -43,6 +53,7 @@ enum Compare {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Report(Report::DecodeFailures(arguments)) => decode_failures::run(&arguments),
         Command::Compare(Compare::Rlnc(arguments)) => compare_rlnc::run(&arguments),
         Command::Bench(Bench::Forward(arguments)) => {
             bench_forward::run(&arguments).map_err(|report| format!("{report:?}").into())
