@@ -4,7 +4,8 @@
 //! flow goes on as soon as the moved end has proven that it holds the flow's secret; while there is no
 //! network at all, both ends keep the flow for the keep-alive duration that they agreed on.
 //!
-//! [`paper`] is the wire format of the protocol's authors. Nothing in it keeps data secret: see its
-//! documentation for what it protects and what it does not.
+//! [`modern`] encrypts and authenticates every packet. [`paper`] is the wire format of the protocol's authors;
+//! nothing in it keeps data secret: see its documentation for what it protects and what it does not.
 
+pub mod modern;
 pub mod paper;

@@ -1,0 +1,96 @@
+//! The `modern` suite: every packet is encrypted and authenticated. `SPEC.md` beside this module specifies it.
+//!
+//! [`Handshake`] runs the two Noise messages and ends in [`SessionSecrets`]; [`Sealer`] and [`Opener`] are
+//! one direction's keys at its two ends, with header protection, change of keys and the replay window; [`Initial`],
+//! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`RetryKey`] makes and checks tokens.
+
+mod keys;
+mod noise;
+mod packet;
+mod protect;
+mod replay;
+mod retry;
+
+pub use keys::{ResumeSecret, SessionSecrets, TrafficSecret};
+pub use noise::{Handshake, Identity, KEY_OCTETS, Pattern, Role, public_key};
+pub use packet::{
+    Answer, CONNECTION_ID_OCTETS, ConnectionId, FLOW_HEADER_OCTETS, Initial, Kind,
+    LEAST_INITIAL_OCTETS, Retry, VERSION, Versions, flow_connection_id,
+};
+pub use protect::{
+    INTEGRITY_LIMIT, Opened, Opener, REKEY_OCTETS, REKEY_PACKETS, Sealer, TAG_OCTETS,
+};
+pub use replay::{REPLAY_WINDOW, ReplayWindow};
+pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
+
+use crate::named::named_enum;
+
+/// How flow packets are encrypted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// ChaCha20-Poly1305 (RFC 8439): fast everywhere.
+    ChaCha20Poly1305,
+    /// AES-256-GCM: faster where the processor has instructions for it.
+    Aes256Gcm,
+}
+
+impl Suite {
+    /// The suite's bit in an Initial, and its value in parameter 5.
+    pub const fn bit(self) -> u8 {
+        match self {
+            Self::ChaCha20Poly1305 => 1,
+            Self::Aes256Gcm => 2,
+        }
+    }
+
+    /// The suite of that bit.
+    pub const fn from_bit(bit: u8) -> Option<Self> {
+        match bit {
+            1 => Some(Self::ChaCha20Poly1305),
+            2 => Some(Self::Aes256Gcm),
+            _ => None,
+        }
+    }
+}
+
+named_enum! {
+    /// Why a packet, or a part of it, is not taken.
+    pub enum ModernError {
+        /// The first octet is none of this suite's.
+        Kind = "kind",
+        /// Fewer octets than the packet must have.
+        Truncated = "truncated",
+        /// An Initial of another version.
+        Version = "version",
+        /// A pattern that is not known, or not the one that this end speaks.
+        Pattern = "pattern",
+        /// No suite that both ends have.
+        Suite = "suite",
+        /// An Initial shorter than it has to be.
+        InitialTooShort = "initial_too_short",
+        /// A handshake message out of turn, or a key that the pattern needs is not there.
+        Sequence = "sequence",
+        /// A public key that leads to no secret.
+        KeyValue = "key_value",
+        /// The octets were not sealed with these keys, or were changed.
+        Authentication = "authentication",
+        /// Too many packets did not open: the keys must not be used any more.
+        IntegrityLimit = "integrity_limit",
+        /// A packet number that has opened before.
+        Replay = "replay",
+        /// A packet number too old to tell.
+        TooOld = "too_old",
+        /// Reserved bits are set under the protection: the peer is no DTP.
+        Reserved = "reserved",
+        /// The packet numbers are used up.
+        NumbersUsedUp = "numbers_used_up",
+        /// A packet number that was used before, or is below one that was.
+        NumberReused = "number_reused",
+        /// A token that this server did not make for this address.
+        Token = "token",
+        /// A token from too long ago.
+        TokenExpired = "token_expired",
+        /// The buffer has no room for what is to be written.
+        NoRoom = "no_room",
+    }
+}

@@ -1,0 +1,452 @@
+//! Flow packets: encryption, header protection, change of keys and the replay window (`SPEC.md`, sections 1 and 3).
+
+use super::keys::IV_OCTETS;
+use super::packet::FLOW;
+use super::{
+    CONNECTION_ID_OCTETS, ConnectionId, FLOW_HEADER_OCTETS, KEY_OCTETS, ModernError, ReplayWindow,
+    Suite, TrafficSecret, flow_connection_id,
+};
+use aes_gcm::{Aes256Gcm, aes::Aes256, aes::cipher::BlockCipherEncrypt};
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use chacha20poly1305::{ChaCha20Poly1305, aead::AeadInOut};
+use core::ops::Range;
+use hmac::KeyInit;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Octets of a packet's tag.
+pub const TAG_OCTETS: usize = 16;
+
+/// Packets after which the sender changes the key: half of AES-GCM's confidentiality limit (RFC 9001, appendix B.1).
+pub const REKEY_PACKETS: u32 = 1 << 22;
+
+/// Octets after which the sender changes the key.
+pub const REKEY_OCTETS: u64 = 1 << 32;
+
+/// Packets that do not open after which a flow ends: ChaCha20-Poly1305's integrity limit (RFC 9001, 6.6).
+pub const INTEGRITY_LIMIT: u64 = 1 << 36;
+
+const PHASE: u8 = 0x01;
+const PROTECTED: u8 = 0x3f;
+const MASK_OCTETS: usize = 9;
+const CHACHA_BLOCK_OCTETS: u64 = 64;
+
+type Header = [u8; FLOW_HEADER_OCTETS];
+
+/// Key and initialisation vector of one direction in one phase.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct PhaseKey {
+    key: [u8; KEY_OCTETS],
+    iv: [u8; IV_OCTETS],
+}
+
+impl PhaseKey {
+    fn new(secret: &TrafficSecret) -> Self {
+        Self { key: secret.key(), iv: secret.iv() }
+    }
+
+    fn nonce(&self, number: u64) -> [u8; IV_OCTETS] {
+        let mut nonce = self.iv;
+        let low = nonce.iter_mut().rev().zip(number.to_le_bytes());
+        low.for_each(|(octet, number)| *octet ^= number);
+        nonce
+    }
+
+    fn seal(
+        &self,
+        suite: Suite,
+        number: u64,
+        header: &Header,
+        text: &mut [u8],
+    ) -> Option<[u8; TAG_OCTETS]> {
+        let nonce = self.nonce(number).into();
+        let key = &self.key.into();
+        match suite {
+            Suite::ChaCha20Poly1305 => ChaCha20Poly1305::new(key)
+                .encrypt_inout_detached(&nonce, header, text.into())
+                .map(Into::into),
+            Suite::Aes256Gcm => Aes256Gcm::new(key)
+                .encrypt_inout_detached(&nonce, header, text.into())
+                .map(Into::into),
+        }
+        .ok()
+    }
+
+    fn open(
+        &self,
+        suite: Suite,
+        number: u64,
+        header: &Header,
+        text: &mut [u8],
+        tag: &[u8; TAG_OCTETS],
+    ) -> bool {
+        let nonce = self.nonce(number).into();
+        let (key, tag) = (&self.key.into(), &(*tag).into());
+        match suite {
+            Suite::ChaCha20Poly1305 => {
+                ChaCha20Poly1305::new(key).decrypt_inout_detached(&nonce, header, text.into(), tag)
+            }
+            Suite::Aes256Gcm => {
+                Aes256Gcm::new(key).decrypt_inout_detached(&nonce, header, text.into(), tag)
+            }
+        }
+        .is_ok()
+    }
+}
+
+/// Adds header protection or takes it away: the low bits of the first octet, and the packet number.
+fn protect(suite: Suite, key: &[u8; KEY_OCTETS], tag: &[u8; TAG_OCTETS], header: &mut Header) {
+    let mut mask = [0; MASK_OCTETS];
+    match suite {
+        Suite::ChaCha20Poly1305 => {
+            if let Some((counter, nonce)) = tag.split_first_chunk::<4>()
+                && let Ok(nonce) = <[u8; 12]>::try_from(nonce)
+            {
+                let mut stream = chacha20::ChaCha20::new(&(*key).into(), &nonce.into());
+                let start = u64::from(u32::from_le_bytes(*counter)) * CHACHA_BLOCK_OCTETS;
+                // Nine octets of one block: the stream cannot end before.
+                let done =
+                    stream.try_seek(start).is_ok() && stream.try_apply_keystream(&mut mask).is_ok();
+                debug_assert!(done);
+            }
+        }
+        Suite::Aes256Gcm => {
+            let mut block = (*tag).into();
+            Aes256::new(&(*key).into()).encrypt_block(&mut block);
+            mask.iter_mut().zip(block).for_each(|(place, octet)| *place = octet);
+        }
+    }
+    let [first, number @ ..] = mask;
+    if let Some((octet, rest)) = header.split_first_mut() {
+        *octet ^= first & PROTECTED;
+        let place = rest.iter_mut().skip(CONNECTION_ID_OCTETS);
+        place.zip(number).for_each(|(octet, mask)| *octet ^= mask);
+    }
+}
+
+fn header(destination: &ConnectionId, phase: bool, number: u64) -> Header {
+    let first = FLOW | if phase { PHASE } else { 0 };
+    let octets = [first].into_iter().chain(*destination).chain(number.to_be_bytes());
+    let mut header = [0; FLOW_HEADER_OCTETS];
+    header.iter_mut().zip(octets).for_each(|(place, octet)| *place = octet);
+    header
+}
+
+/// The sending end of a direction. Its keys are wiped when it is dropped.
+pub struct Sealer {
+    secret: TrafficSecret,
+    header_key: [u8; KEY_OCTETS],
+    key: PhaseKey,
+    next_number: u64,
+    octets: u64,
+    packets: u32,
+    suite: Suite,
+    phase: bool,
+}
+
+impl Sealer {
+    /// A sender whose first packet has the number `first_number`: 0, or after a restart the one in the ticket.
+    pub fn new(suite: Suite, secret: TrafficSecret, first_number: u64) -> Self {
+        Self {
+            header_key: secret.header_key(),
+            key: PhaseKey::new(&secret),
+            secret,
+            next_number: first_number,
+            octets: 0,
+            packets: 0,
+            suite,
+            phase: false,
+        }
+    }
+
+    /// The number of the next packet.
+    pub const fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Leaves numbers out: the next packet has this one.
+    ///
+    /// # Errors
+    /// [`ModernError::NumberReused`] when it is below the next number.
+    pub const fn skip_to(&mut self, number: u64) -> Result<(), ModernError> {
+        if number < self.next_number {
+            return Err(ModernError::NumberReused);
+        }
+        self.next_number = number;
+        Ok(())
+    }
+
+    /// Whether packets or octets of this phase have reached [`REKEY_PACKETS`] or [`REKEY_OCTETS`]. Time is for the caller to watch.
+    pub const fn rekey_is_due(&self) -> bool {
+        self.packets >= REKEY_PACKETS || self.octets >= REKEY_OCTETS
+    }
+
+    /// Goes to the next key. Only when the peer has acknowledged a packet of this phase: it tries one key ahead, not two.
+    pub fn rekey(&mut self) {
+        self.secret = self.secret.next();
+        self.key = PhaseKey::new(&self.secret);
+        self.phase = !self.phase;
+        self.packets = 0;
+        self.octets = 0;
+    }
+
+    /// Makes a packet of the `payload_octets` that stand in `buffer` behind [`FLOW_HEADER_OCTETS`], in place, and gives its number and octets.
+    ///
+    /// # Errors
+    /// [`ModernError::NoRoom`] when the tag does not fit, [`ModernError::NumbersUsedUp`]. No number is used up then.
+    pub fn seal(
+        &mut self,
+        destination: &ConnectionId,
+        buffer: &mut [u8],
+        payload_octets: usize,
+    ) -> Result<(u64, usize), ModernError> {
+        let number = self.next_number;
+        let next_number = number.checked_add(1).ok_or(ModernError::NumbersUsedUp)?;
+        let total = FLOW_HEADER_OCTETS
+            .checked_add(payload_octets)
+            .and_then(|octets| octets.checked_add(TAG_OCTETS))
+            .ok_or(ModernError::NoRoom)?;
+        let packet = buffer.get_mut(..total).ok_or(ModernError::NoRoom)?;
+        let (place, rest) =
+            packet.split_first_chunk_mut::<FLOW_HEADER_OCTETS>().ok_or(ModernError::NoRoom)?;
+        let (text, tag) = rest.split_last_chunk_mut::<TAG_OCTETS>().ok_or(ModernError::NoRoom)?;
+        let mut header = header(destination, self.phase, number);
+        *tag = self.key.seal(self.suite, number, &header, text).ok_or(ModernError::NoRoom)?;
+        protect(self.suite, &self.header_key, tag, &mut header);
+        *place = header;
+        self.next_number = next_number;
+        self.packets = self.packets.saturating_add(1);
+        self.octets = self.octets.saturating_add(payload_octets as u64);
+        Ok((number, total))
+    }
+}
+
+impl Drop for Sealer {
+    fn drop(&mut self) {
+        self.header_key.zeroize();
+    }
+}
+
+/// A packet that has opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The packet's number.
+    pub number: u64,
+    /// Where in the datagram the payload stands, decrypted.
+    pub payload: Range<usize>,
+    /// It has the highest number yet: only such a packet may change the flow's address.
+    pub newest: bool,
+    /// It is the first of a new key.
+    pub rekeyed: bool,
+}
+
+/// The receiving end of a direction. Its keys are wiped when it is dropped.
+pub struct Opener {
+    secret: TrafficSecret,
+    header_key: [u8; KEY_OCTETS],
+    key: PhaseKey,
+    previous: Option<PhaseKey>,
+    /// The lowest number known of this phase.
+    first_of_phase: u64,
+    failures: u64,
+    window: ReplayWindow,
+    suite: Suite,
+    phase: bool,
+}
+
+impl Opener {
+    /// A receiver that has opened nothing yet.
+    pub fn new(suite: Suite, secret: TrafficSecret) -> Self {
+        Self {
+            header_key: secret.header_key(),
+            key: PhaseKey::new(&secret),
+            secret,
+            previous: None,
+            first_of_phase: 0,
+            failures: 0,
+            window: ReplayWindow::new(),
+            suite,
+            phase: false,
+        }
+    }
+
+    /// Forgets the key before the present one, once nothing of it can still be on its way.
+    pub fn forget_previous(&mut self) {
+        self.previous = None;
+    }
+
+    /// Packets that did not open.
+    pub const fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Opens a flow packet in place. A packet that does not open is left as it is.
+    ///
+    /// # Errors
+    /// [`ModernError::Kind`], [`ModernError::Truncated`], [`ModernError::Authentication`], [`ModernError::Replay`], [`ModernError::TooOld`], or
+    /// [`ModernError::Reserved`] and [`ModernError::IntegrityLimit`], after which the flow must close.
+    pub fn open(&mut self, datagram: &mut [u8]) -> Result<Opened, ModernError> {
+        if self.failures >= INTEGRITY_LIMIT {
+            return Err(ModernError::IntegrityLimit);
+        }
+        flow_connection_id(datagram)?;
+        let end = datagram.len().saturating_sub(TAG_OCTETS);
+        let (header, rest) =
+            datagram.split_first_chunk_mut::<FLOW_HEADER_OCTETS>().ok_or(ModernError::Truncated)?;
+        let (text, tag) =
+            rest.split_last_chunk_mut::<TAG_OCTETS>().ok_or(ModernError::Truncated)?;
+        let mut header = *header;
+        protect(self.suite, &self.header_key, tag, &mut header);
+        let [first, ..] = header;
+        let number = header.last_chunk().copied().map(u64::from_be_bytes);
+        let number = number.ok_or(ModernError::Truncated)?;
+        self.window.check(number)?;
+
+        let phase = first & PHASE != 0;
+        let mut next = None;
+        let key = if phase == self.phase {
+            Some(&self.key)
+        } else if number < self.first_of_phase {
+            self.previous.as_ref()
+        } else {
+            let secret = self.secret.next();
+            let key = PhaseKey::new(&secret);
+            Some(&next.insert((secret, key)).1)
+        };
+        if !key.is_some_and(|key| key.open(self.suite, number, &header, text, tag)) {
+            self.failures = self.failures.saturating_add(1);
+            return Err(ModernError::Authentication);
+        }
+        if first & PROTECTED & !PHASE != 0 {
+            return Err(ModernError::Reserved);
+        }
+        let newest = self.window.highest().is_none_or(|highest| number > highest);
+        self.window.insert(number);
+        let rekeyed = next.is_some();
+        if let Some((secret, key)) = next {
+            self.secret = secret;
+            self.previous = Some(core::mem::replace(&mut self.key, key));
+            self.phase = phase;
+            self.first_of_phase = number;
+        } else if phase == self.phase {
+            self.first_of_phase = self.first_of_phase.min(number);
+        }
+        Ok(Opened { number, payload: FLOW_HEADER_OCTETS..end, newest, rekeyed })
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        self.header_key.zeroize();
+    }
+}
+
+// An idle flow may have 512 octets of state; the keys of both directions leave a fifth for the rest.
+const _: () = assert!(size_of::<Sealer>() + size_of::<Opener>() <= 400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(suite: Suite) -> (Sealer, Opener) {
+        let secret = TrafficSecret::first(&[7; KEY_OCTETS]);
+        (Sealer::new(suite, secret.clone(), 5), Opener::new(suite, secret))
+    }
+
+    fn seal(sealer: &mut Sealer, payload: &[u8]) -> Vec<u8> {
+        let mut buffer = vec![0; FLOW_HEADER_OCTETS + payload.len() + TAG_OCTETS];
+        buffer[FLOW_HEADER_OCTETS..][..payload.len()].copy_from_slice(payload);
+        let (_, octets) = sealer.seal(&[3; 16], &mut buffer, payload.len()).unwrap();
+        assert_eq!(octets, buffer.len());
+        buffer
+    }
+
+    #[test]
+    fn packets_open_once_and_only_as_they_were_sealed() {
+        for suite in [Suite::ChaCha20Poly1305, Suite::Aes256Gcm] {
+            let (mut sealer, mut opener) = ends(suite);
+            for payload in [&b""[..], b"x", &[9; 1400]] {
+                let packet = seal(&mut sealer, payload);
+                for octet in (0..packet.len()).filter(|octet| octet % 7 == 0 || *octet < 30) {
+                    let mut changed = packet.clone();
+                    changed[octet] ^= 0x20;
+                    let before = changed.clone();
+                    assert!(opener.open(&mut changed).is_err());
+                    assert_eq!(changed, before, "left as it was");
+                }
+                for octets in 0..packet.len().min(60) {
+                    assert!(opener.open(&mut packet[..octets].to_vec()).is_err());
+                }
+                let mut opened = packet.clone();
+                let Opened { payload: range, newest, .. } = opener.open(&mut opened).unwrap();
+                assert_eq!((&opened[range], newest), (payload, true));
+                assert_eq!(opener.open(&mut packet.clone()), Err(ModernError::Replay));
+            }
+            assert_eq!(sealer.next_number(), 8);
+        }
+    }
+
+    #[test]
+    fn keys_change_while_packets_overtake_each_other() {
+        let (mut sealer, mut opener) = ends(Suite::ChaCha20Poly1305);
+        let mut old = seal(&mut sealer, b"old");
+        let mut late = seal(&mut sealer, b"late");
+        let mut first = seal(&mut sealer, b"first");
+        sealer.rekey();
+        let mut new = seal(&mut sealer, b"new");
+        let mut newer = seal(&mut sealer, b"newer");
+        assert!(!opener.open(&mut first).unwrap().rekeyed);
+        let opened = opener.open(&mut newer).unwrap();
+        assert!(opened.rekeyed && opened.newest);
+        let opened = opener.open(&mut new).unwrap();
+        assert!(!opened.rekeyed && !opened.newest);
+        let payload = opener.open(&mut late).unwrap().payload;
+        assert_eq!(&late[payload], b"late");
+        opener.forget_previous();
+        assert_eq!(opener.open(&mut old), Err(ModernError::Authentication));
+        sealer.rekey();
+        assert!(opener.open(&mut seal(&mut sealer, b"")).unwrap().rekeyed);
+        // Two keys ahead is one too many.
+        sealer.rekey();
+        sealer.rekey();
+        assert_eq!(opener.open(&mut seal(&mut sealer, b"")), Err(ModernError::Authentication));
+    }
+
+    #[test]
+    fn no_number_comes_twice() {
+        let (mut sealer, mut opener) = ends(Suite::Aes256Gcm);
+        assert_eq!(sealer.skip_to(4), Err(ModernError::NumberReused));
+        sealer.skip_to(u64::MAX - 1).unwrap();
+        let opened = opener.open(&mut seal(&mut sealer, b"last")).unwrap();
+        assert_eq!(opened.number, u64::MAX - 1);
+        let full = sealer.seal(&[0; 16], &mut [0; 100], 1);
+        assert_eq!(full, Err(ModernError::NumbersUsedUp));
+        let (mut sealer, _) = ends(Suite::Aes256Gcm);
+        assert_eq!(sealer.seal(&[0; 16], &mut [0; 41], 1), Err(ModernError::NoRoom));
+        assert_eq!(sealer.next_number(), 5, "no number was used up");
+    }
+
+    #[test]
+    fn a_key_is_due_for_change_after_its_packets_or_octets() {
+        let (mut sealer, _) = ends(Suite::ChaCha20Poly1305);
+        sealer.packets = REKEY_PACKETS - 1;
+        assert!(!sealer.rekey_is_due());
+        seal(&mut sealer, b"");
+        assert!(sealer.rekey_is_due());
+        sealer.rekey();
+        assert!(!sealer.rekey_is_due());
+        sealer.octets = REKEY_OCTETS - 1;
+        seal(&mut sealer, b"x");
+        assert!(sealer.rekey_is_due());
+    }
+
+    #[test]
+    fn a_flow_ends_at_the_integrity_limit() {
+        let (mut sealer, mut opener) = ends(Suite::ChaCha20Poly1305);
+        let good = seal(&mut sealer, b"good");
+        opener.failures = INTEGRITY_LIMIT - 1;
+        let mut bad = good.clone();
+        bad[30] ^= 1;
+        assert_eq!(opener.open(&mut bad), Err(ModernError::Authentication));
+        assert_eq!(opener.open(&mut good.clone()), Err(ModernError::IntegrityLimit));
+    }
+}
