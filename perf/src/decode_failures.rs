@@ -27,7 +27,7 @@ struct Row {
     failed_in_theory: f64,
     /// Packets beyond K until the generation decoded, on average.
     extra: f64,
-    /// The same in theory, for vectors that may be zero.
+    /// The same in theory.
     extra_in_theory: f64,
 }
 
@@ -80,7 +80,10 @@ fn count<F: Field>(k: u8, generations: u32) -> Result<Row, RlncError> {
         failed: f64::from(failed) / f64::from(generations),
         failed_in_theory: 1.0 - invertible / (1.0 - order.powf(-size)).powf(size),
         extra: extra as f64 / f64::from(generations),
-        extra_in_theory: (1..=i32::from(k)).map(|i| 1.0 / (order.powi(i) - 1.0)).sum(),
+        // At rank r a vector that is not zero is innovative with the chance (q^K - q^r) / (q^K - 1).
+        extra_in_theory: (1..=i32::from(k))
+            .map(|i| (1.0 - order.powf(-size)) / (1.0 - order.powi(-i)) - 1.0)
+            .sum(),
     };
     println!(
         "{:<12} {:>5}  {:.5}    {:.5}  {:.5}    {:.5}",
