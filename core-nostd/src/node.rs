@@ -75,6 +75,11 @@ impl PortSet {
         }
     }
 
+    /// Whether every port of this set is in `other` too.
+    pub const fn is_subset_of(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     /// Whether `port` is in the set.
     pub const fn contains(self, port: PortId) -> bool {
         match 1u32.checked_shl(port.0 as u32) {

@@ -17,16 +17,25 @@ use zerocopy::IntoBytes;
 const ROW_AT: usize = ETHERNET_HEADER_OCTETS + IPV4_HEADER_OCTETS + CODED_HEADER_OCTETS;
 
 impl CodedNode<'_> {
-    /// "For each output link: encode in the generation updated latest." Each link whose turn it is sends at once.
+    /// "For each output link: encode in the generation updated latest." Each link whose turn it is sends at once, unless
+    /// the generation is held back: the ports in `carrying` have not all brought something of it.
     /// The arriving frame, whose packet is stored by now, carries the first of the new packets; the port for it is returned.
     pub(super) fn forward<E: Engine>(
         &mut self,
         now: Instant,
         slot: Slot,
         outputs: PortSet,
+        carrying: PortSet,
         frame: &mut E::Frame,
         engine: &mut E,
     ) -> Option<PortId> {
+        let generation = self.pool.get(slot)?;
+        let expects_more = !carrying.is_subset_of(generation.seen_on) && !generation.was_sent();
+        if expects_more && self.links.any_limited(outputs) {
+            self.links.hold_back(now, &mut self.pool, slot);
+            return None;
+        }
+        self.links.let_go(&mut self.pool, slot);
         self.links.queue(&mut self.pool, slot, outputs);
         let mut arrival = Some(frame);
         let mut reused_for = None;
@@ -37,6 +46,18 @@ impl CodedNode<'_> {
             }
         }
         reused_for
+    }
+
+    /// Queues the generations that have been held back long enough.
+    pub(super) fn let_go_of_held(&mut self, now: Instant) {
+        while let Some((slot, _)) =
+            self.links.longest_held(&self.pool).filter(|(_, until)| *until <= now)
+        {
+            self.links.let_go(&mut self.pool, slot);
+            if let Some(Role::Forwarder { outputs }) = self.role_of(slot) {
+                self.links.queue(&mut self.pool, slot, outputs);
+            }
+        }
     }
 
     /// Sends what waits on `port` and its rate lets through. The first packet is written into `reuse`, if that is given; then the

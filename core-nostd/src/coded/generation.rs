@@ -4,7 +4,7 @@ use super::header::CodedHeader;
 use super::list::{List, Neighbours, Slot};
 use super::settings::Settings;
 use crate::gf::{Gf256, Rows, RowsMut};
-use crate::node::{Instant, MAX_PORTS, PortId, PortSet};
+use crate::node::{Instant, MAX_PORTS, PortSet};
 use crate::rlnc::{DecoderState, RecoderState};
 use crate::wire::{Ipv4Fields, Ipv4Flags};
 
@@ -31,13 +31,16 @@ pub struct Generation {
     pub(super) ip: Ipv4Fields,
     /// The session's place in the session table.
     pub(super) session: u16,
-    /// The port that its first packet came in on.
-    pub(super) first_port: PortId,
+    /// The ports that packets of it came in on.
+    pub(super) seen_on: PortSet,
+    /// Its place among the generations that are held back until all inputs have brought something.
+    pub(super) held_back: Option<Instant>,
+    pub(super) holding: Neighbours,
     /// What is held of it (`gen_buf_pointer` points there).
     pub(super) coding: Coding,
     /// `gen_last_updated_time`: when the newest innovative packet came.
     pub(super) gen_last_updated_time: Instant,
-    /// Its place among the generations that began on the same port, in the order of `gen_last_updated_time`.
+    /// Its place among the session's generations, in the order of `gen_last_updated_time`.
     pub(super) by_update: Neighbours,
     /// The links that have not yet sent what the newest packet brought.
     pub(super) fresh_on: PortSet,
@@ -63,7 +66,9 @@ impl Generation {
                 destination: [0; 4],
             },
             session: u16::MAX,
-            first_port: PortId(0),
+            seen_on: PortSet::EMPTY,
+            held_back: None,
+            holding: Neighbours::NONE,
             coding: Coding::Source { blocks: 0 },
             gen_last_updated_time: Instant::ZERO,
             by_update: Neighbours::NONE,
@@ -72,6 +77,11 @@ impl Generation {
             owing_on: PortSet::EMPTY,
             sent: [0; MAX_PORTS],
         }
+    }
+
+    /// Whether anything of it was sent, or is about to be.
+    pub(super) fn was_sent(&self) -> bool {
+        !self.fresh_on.is_empty() || self.sent.iter().any(|sent| *sent > 0)
     }
 
     /// Packets or blocks held.

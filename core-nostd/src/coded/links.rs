@@ -6,19 +6,31 @@
 //! fuller packets, and one that keeps up sends one packet for each innovative arrival (section II.B).
 //!
 //! A relay's generation that has sent fewer packets than it holds may still *owe* some, when several
-//! arrived before the link was free. Those go out while no fresh generation waits, and only for the few
-//! newest: a link that is always busy would otherwise collect debts for ever.
+//! arrived before the link was free. Those go out while no fresh generation waits. A link that has
+//! lately had to forgive debts is slower than its node's inputs: there is nothing to be paid, as what it
+//! sends is all that it can.
+//!
+//! With several inputs and a limited rate, a generation is *held back* until each input that carries
+//! the session has brought something of it, but not for long: sent before, it would say less, and have
+//! to be sent again.
 
 use super::generation::{Generation, Pool};
 use super::list::{List, Neighbours, Slot};
 use super::pacer::Pacer;
 use super::settings::PortSettings;
-use crate::node::{MAX_PORTS, PortId, PortSet};
+use crate::node::{Instant, MAX_PORTS, PortId, PortSet};
 use crate::wire::MacAddress;
+use core::time::Duration;
 use heapless::Deque;
 
 /// Generations that a link remembers as owing.
 const OWING: usize = 16;
+
+/// A link that had to forgive pays no debts for so many fresh packets.
+const NO_PAYING: u8 = 64;
+
+/// How long a generation is held back, at most.
+const HOLD: Duration = Duration::from_millis(20);
 
 /// The sending side of one port.
 #[derive(Debug)]
@@ -29,6 +41,8 @@ pub struct Link {
     pub pacer: Pacer,
     fresh: List,
     owing: Deque<Slot, OWING>,
+    /// Fresh packets until debts are paid again.
+    no_paying: u8,
 }
 
 impl Link {
@@ -51,6 +65,12 @@ pub struct Links {
     links: [Link; MAX_PORTS],
     /// The links on which anything waits.
     pub waiting: PortSet,
+    /// Generations that are held back, the longest first.
+    held_back: List,
+}
+
+fn holding(generation: &mut Generation) -> Option<&mut Neighbours> {
+    Some(&mut generation.holding)
 }
 
 fn fresh_on(port: PortId) -> impl Fn(&mut Generation) -> Option<&mut Neighbours> {
@@ -68,10 +88,40 @@ impl Links {
                     pacer: Pacer::new(port.octets_per_second.filter(|_| paced)),
                     fresh: List::EMPTY,
                     owing: Deque::new(),
+                    no_paying: 0,
                 }
             }),
             waiting: PortSet::EMPTY,
+            held_back: List::EMPTY,
         }
+    }
+
+    /// Holds the generation at `slot` back, unless it is already.
+    pub fn hold_back(&mut self, now: Instant, pool: &mut Pool<'_>, slot: Slot) {
+        if let Some(generation) = pool.get_mut(slot)
+            && generation.held_back.is_none()
+        {
+            generation.held_back = Some(now.after(HOLD));
+            self.held_back.push_back(pool.states, slot, holding);
+        }
+    }
+
+    /// Holds the generation at `slot` back no longer.
+    pub fn let_go(&mut self, pool: &mut Pool<'_>, slot: Slot) {
+        if pool.get_mut(slot).and_then(|generation| generation.held_back.take()).is_some() {
+            self.held_back.remove(pool.states, slot, holding);
+        }
+    }
+
+    /// The generation that has been held back longest, and until when.
+    pub fn longest_held(&self, pool: &Pool<'_>) -> Option<(Slot, Instant)> {
+        let slot = self.held_back.first()?;
+        Some((slot, pool.get(slot)?.held_back?))
+    }
+
+    /// Whether any of `ports` has a limited rate.
+    pub fn any_limited(&self, ports: PortSet) -> bool {
+        ports.iter().any(|port| self.get(port).is_some_and(|link| link.pacer.is_limited()))
     }
 
     /// The link of `port`.
@@ -109,6 +159,9 @@ impl Links {
         let Some(link) = self.links.get_mut(usize::from(port.0)) else { return };
         let Some(generation) = pool.get_mut(slot) else { return };
         generation.owing_on = generation.owing_on.with(port);
+        if link.owing.is_full() {
+            link.no_paying = NO_PAYING;
+        }
         if link.owing.is_full()
             && let Some(forgiven) = link.owing.pop_front()
             && let Some(generation) = pool.get_mut(forgiven)
@@ -125,12 +178,15 @@ impl Links {
         let link = self.links.get_mut(usize::from(port.0))?;
         if let Some(slot) = link.fresh.first() {
             link.fresh.remove(pool.states, slot, fresh_on(port));
+            link.no_paying = link.no_paying.saturating_sub(1);
             if let Some(generation) = pool.get_mut(slot) {
                 generation.fresh_on = generation.fresh_on.without(port);
             }
             return Some(slot);
         }
-        if let Some(slot) = link.owing.pop_front() {
+        if link.no_paying == 0
+            && let Some(slot) = link.owing.pop_front()
+        {
             if let Some(generation) = pool.get_mut(slot) {
                 generation.owing_on = generation.owing_on.without(port);
             }
@@ -142,6 +198,7 @@ impl Links {
 
     /// Forgets the generation at `slot`; tells whether a link still had something new to send from it.
     pub fn forget(&mut self, pool: &mut Pool<'_>, slot: Slot) -> bool {
+        self.let_go(pool, slot);
         let Some(generation) = pool.get_mut(slot) else { return false };
         let fresh = core::mem::take(&mut generation.fresh_on);
         let owing = core::mem::take(&mut generation.owing_on);

@@ -8,7 +8,7 @@ use super::session::{Session, SessionKey};
 use super::settings::{PortSettings, Role, SendingRule, SessionRule, Settings, SettingsError};
 use super::window::Admission;
 use super::{CodedError, CodedEvent};
-use crate::node::{Engine, Frame, Instant, Node, PortId, Verdict};
+use crate::node::{Engine, Frame, Instant, Node, PortId, PortSet, Verdict};
 use crate::rlnc::{Arrival, BlockSet, CoefficientGenerator, DecoderState, RecoderState};
 use crate::wire::{
     ETHERNET_HEADER_OCTETS, EtherType, EthernetHeader, IP_PROTOCOL_UDP, Ipv4Addr, Ipv4Fields,
@@ -125,6 +125,18 @@ struct CodedPacket<'f> {
     row: &'f [u8],
 }
 
+/// A coded packet that was innovative and is stored.
+struct Taken {
+    /// Its generation.
+    slot: Slot,
+    /// The blocks that it has made decodable.
+    decoded: BlockSet,
+    /// The ports that lately carried its session.
+    carrying: PortSet,
+    /// What the node is to do with it.
+    role: Role,
+}
+
 impl<'m> CodedNode<'m> {
     /// A node with these ports (numbered from 0) and session rules, in memory of the caller.
     ///
@@ -182,9 +194,11 @@ impl<'m> CodedNode<'m> {
         if packet.header.protocol == self.settings.protocol {
             let (header, row) = CodedHeader::parse(packet.payload)?;
             let coded = CodedPacket { ip: packet.header.fields(), header, row };
-            let (slot, decoded, role) = self.take_coded(now, port, &coded)?;
+            let Taken { slot, decoded, carrying, role } = self.take_coded(now, port, &coded)?;
             Ok(match role {
-                Role::Forwarder { outputs } => self.forward(now, slot, outputs, frame, engine),
+                Role::Forwarder { outputs } => {
+                    self.forward(now, slot, outputs, carrying, frame, engine)
+                }
                 Role::Destination { cut, deliver } => {
                     self.deliver(slot, decoded, cut, deliver, engine)?;
                     None
@@ -201,13 +215,13 @@ impl<'m> CodedNode<'m> {
     }
 
     /// The receiving side of figure 2 for a coded packet: finds or begins its session and generation, checks
-    /// for innovation and stores the packet. Tells where, which blocks it has made decodable, and what the node is to do then.
+    /// for innovation and stores the packet.
     fn take_coded(
         &mut self,
         now: Instant,
         port: PortId,
         packet: &CodedPacket<'_>,
-    ) -> Result<(Slot, BlockSet, Role), CodedDrop> {
+    ) -> Result<Taken, CodedDrop> {
         let CodedPacket { ip, header, row } = packet;
         let k = header.generation_size();
         if k > usize::from(self.settings.max_generation_size)
@@ -246,7 +260,7 @@ impl<'m> CodedNode<'m> {
             return Err(CodedError::SessionLenChanged.into());
         }
         let reach = session.ses_max_gen.max(32);
-        match session.window.admit(header.gen_id(), reach) {
+        match session.window.admit(now, header.gen_id(), reach) {
             Admission::Believable => {}
             Admission::Late => return Err(CodedError::GenIdLate.into()),
             Admission::Implausible => return Err(CodedError::GenIdImplausible.into()),
@@ -255,11 +269,15 @@ impl<'m> CodedNode<'m> {
             Some(slot) => slot,
             None => {
                 let coding = coding_for(&rule.role, header)?;
-                self.begin_generation(now, index, port, *header, coding)?
+                self.begin_generation(now, index, *header, coding)?
             }
         };
+        if let Some(generation) = self.pool.get_mut(slot) {
+            generation.seen_on = generation.seen_on.with(port);
+        }
         let decoded = self.store(now, index, slot, *ip, *header, row)?;
-        Ok((slot, decoded, rule.role))
+        let session = self.sessions.get_mut(index).ok_or(CodedError::SessionTableFull)?;
+        Ok(Taken { slot, decoded, carrying: session.carried_on(port), role: rule.role })
     }
 
     /// Checks a packet for innovation and keeps it if it is (sections II.B and III.B).
@@ -358,7 +376,6 @@ impl<'m> CodedNode<'m> {
         &mut self,
         now: Instant,
         session: usize,
-        port: PortId,
         header: CodedHeader,
         coding: Coding,
     ) -> Result<Slot, CodedError> {
@@ -377,11 +394,10 @@ impl<'m> CodedNode<'m> {
         if let Some(generation) = pool.get_mut(slot) {
             generation.header = header;
             generation.session = session_number;
-            generation.first_port = port;
             generation.gen_last_updated_time = now;
             generation.coding = coding;
         }
-        session.insert(pool, header.gen_id(), slot, port);
+        session.insert(pool, header.gen_id(), slot);
         counters.event(CodedEvent::GenerationsStarted);
         Ok(slot)
     }
@@ -466,6 +482,7 @@ impl Node for CodedNode<'_> {
 
     fn poll<E: Engine>(&mut self, now: Instant, engine: &mut E) {
         self.flush_open_generations(now);
+        self.let_go_of_held(now);
         let mut waiting = self.links.waiting;
         while let Some(port) = waiting.iter().next() {
             waiting = waiting.without(port);
@@ -477,7 +494,8 @@ impl Node for CodedNode<'_> {
     fn deadline(&self) -> Option<Instant> {
         let links = self.links.waiting.iter().filter_map(|port| self.links.get(port));
         let paced = links.map(|link| link.pacer.ready_at()).min();
-        [paced, self.next_expiry, self.next_flush].into_iter().flatten().min()
+        let held = self.links.longest_held(&self.pool).map(|(_, until)| until);
+        [paced, held, self.next_expiry, self.next_flush].into_iter().flatten().min()
     }
 
     fn counters(&self) -> &[u64] {

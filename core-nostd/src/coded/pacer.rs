@@ -22,6 +22,11 @@ impl Pacer {
         Self { octets_per_second, free_at: Instant::ZERO }
     }
 
+    /// Whether there is a rate to keep.
+    pub const fn is_limited(&self) -> bool {
+        self.octets_per_second.is_some()
+    }
+
     /// When the next frame may go.
     pub const fn ready_at(&self) -> Instant {
         self.free_at

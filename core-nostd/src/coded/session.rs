@@ -4,12 +4,15 @@ use super::generation::{Generation, Pool};
 use super::list::{List, Neighbours, Slot};
 use super::settings::MAX_SES_MAX_GEN;
 use super::window::GenerationWindow;
-use crate::node::{Instant, MAX_PORTS, PortId};
+use crate::node::{Instant, PortId, PortSet};
 use crate::wire::Ipv4Addr;
 use heapless::index_map::FnvIndexMap;
 
 /// The table of a session's generations must be a power of two and not full.
 const GENERATION_TABLE: usize = MAX_SES_MAX_GEN as usize * 2;
+
+/// After how many generations it is settled anew which ports carry a session.
+const EPOCH_GENERATIONS: u8 = 64;
 
 /// What tells one session from another.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +42,13 @@ pub struct Session {
     pub(super) next_gen_id: u16,
     /// The generation for which a source collects datagrams.
     pub(super) open: Option<Slot>,
+    /// The ports that lately carried the session, and those that do since [`EPOCH_GENERATIONS`] began to be counted again.
+    carrying: PortSet,
+    carrying_now: PortSet,
+    epoch: u8,
     generations: FnvIndexMap<u16, Slot, GENERATION_TABLE>,
-    by_update: [List; MAX_PORTS],
+    /// In the order of `gen_last_updated_time`.
+    by_update: List,
     pub(super) window: GenerationWindow,
 }
 
@@ -65,8 +73,11 @@ impl Session {
             last_updated_time: Instant::ZERO,
             next_gen_id: 0,
             open: None,
+            carrying: PortSet::EMPTY,
+            carrying_now: PortSet::EMPTY,
+            epoch: 0,
             generations: FnvIndexMap::new(),
-            by_update: [List::EMPTY; MAX_PORTS],
+            by_update: List::EMPTY,
             window: GenerationWindow::UNKNOWN,
         }
     }
@@ -87,8 +98,11 @@ impl Session {
         self.last_updated_time = now;
         self.next_gen_id = 0;
         self.open = None;
+        self.carrying = PortSet::EMPTY;
+        self.carrying_now = PortSet::EMPTY;
+        self.epoch = 0;
         self.generations.clear();
-        self.by_update = [List::EMPTY; MAX_PORTS];
+        self.by_update = List::EMPTY;
         self.window = GenerationWindow::UNKNOWN;
     }
 
@@ -102,13 +116,16 @@ impl Session {
         self.generations.get(&gen_id).copied()
     }
 
-    /// Enters the generation `gen_id`, newly put at `slot`, as one that began on `port`.
-    pub(super) fn insert(&mut self, pool: &mut Pool<'_>, gen_id: u16, slot: Slot, port: PortId) {
+    /// Enters the generation `gen_id`, newly put at `slot`.
+    pub(super) fn insert(&mut self, pool: &mut Pool<'_>, gen_id: u16, slot: Slot) {
+        self.epoch += 1;
+        if self.epoch >= EPOCH_GENERATIONS {
+            self.epoch = 0;
+            self.carrying = core::mem::take(&mut self.carrying_now);
+        }
         // The table is twice as large as ses_max_gen may be, so it is never full.
         let _ = self.generations.insert(gen_id, slot);
-        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
-            list.push_back(pool.states, slot, by_update);
-        }
+        self.by_update.push_back(pool.states, slot, by_update);
     }
 
     /// Notes that an innovative packet came for the generation at `slot`: `gen_last_updated_time`, and `ses_time_interval` back to 0.
@@ -116,30 +133,30 @@ impl Session {
         self.last_updated_time = now;
         let Some(generation) = pool.get_mut(slot) else { return };
         generation.gen_last_updated_time = now;
-        let port = generation.first_port;
-        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
-            list.remove(pool.states, slot, by_update);
-            list.push_back(pool.states, slot, by_update);
-        }
+        self.by_update.remove(pool.states, slot, by_update);
+        self.by_update.push_back(pool.states, slot, by_update);
+    }
+
+    /// Notes that `port` carries the session; the ports that lately did.
+    pub(super) fn carried_on(&mut self, port: PortId) -> PortSet {
+        self.carrying_now = self.carrying_now.with(port);
+        self.carrying
     }
 
     /// Takes the generation at `slot` out of the session; its place is then in no list of the session.
     pub(super) fn remove(&mut self, pool: &mut Pool<'_>, slot: Slot) {
         let Some(generation) = pool.get(slot) else { return };
-        let (gen_id, port) = (generation.header.gen_id(), generation.first_port);
+        let gen_id = generation.header.gen_id();
         self.generations.swap_remove(&gen_id);
-        if let Some(list) = self.by_update.get_mut(usize::from(port.0)) {
-            list.remove(pool.states, slot, by_update);
-        }
+        self.by_update.remove(pool.states, slot, by_update);
         if self.open == Some(slot) {
             self.open = None;
         }
     }
 
-    /// The generation to flush when memory is full: the one updated longest ago (section III.C), looked for
-    /// among those of the link that began the most, so that one link's generations cannot push out another's.
+    /// The generation to flush when memory is full: the one updated longest ago (section III.C).
     pub(super) fn to_flush(&self) -> Option<Slot> {
-        self.by_update.iter().max_by_key(|list| list.len())?.first()
+        self.by_update.first()
     }
 
     /// Any generation of the session.

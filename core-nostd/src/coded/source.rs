@@ -94,12 +94,11 @@ impl CodedNode<'_> {
         };
         match cut {
             Cut::Datagram => {
-                let slot = self.cut_datagram(now, session, port, ip, datagram, generation_size)?;
+                let slot = self.cut_datagram(now, session, ip, datagram, generation_size)?;
                 self.links.queue(&mut self.pool, slot, outputs);
             }
             Cut::Packets { flush_after } => {
-                let slot =
-                    self.collect_datagram(now, session, port, ip, datagram, generation_size)?;
+                let slot = self.collect_datagram(now, session, ip, datagram, generation_size)?;
                 match self.pool.get(slot) {
                     Some(generation) if generation.held() == generation_size => {
                         self.close_generation(slot, outputs);
@@ -125,14 +124,13 @@ impl CodedNode<'_> {
         &mut self,
         now: Instant,
         session: usize,
-        port: PortId,
         ip: Ipv4Fields,
         datagram: &[u8],
         k: u8,
     ) -> Result<Slot, CodedDrop> {
         let block_octets =
             datagram.len().div_ceil(usize::from(k).max(1)).next_multiple_of(BLOCK_LEN_UNIT_OCTETS);
-        let slot = self.begin_source_generation(now, session, port, ip, k, block_octets)?;
+        let slot = self.begin_source_generation(now, session, ip, k, block_octets)?;
         let mut rest = datagram;
         for index in 0..k {
             let (block, after) = rest.split_at_checked(block_octets).unwrap_or((rest, &[]));
@@ -147,7 +145,6 @@ impl CodedNode<'_> {
         &mut self,
         now: Instant,
         session: usize,
-        port: PortId,
         ip: Ipv4Fields,
         datagram: &[u8],
         k: u8,
@@ -158,7 +155,7 @@ impl CodedNode<'_> {
         let slot = match open {
             Some(slot) => slot,
             None => {
-                let slot = self.begin_source_generation(now, session, port, ip, k, block_octets)?;
+                let slot = self.begin_source_generation(now, session, ip, k, block_octets)?;
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.open = Some(slot);
                 }
@@ -181,7 +178,6 @@ impl CodedNode<'_> {
         &mut self,
         now: Instant,
         session: usize,
-        port: PortId,
         ip: Ipv4Fields,
         k: u8,
         block_octets: usize,
@@ -200,7 +196,7 @@ impl CodedNode<'_> {
         let session_id = state.key.map_or(0, |key| key.session_id);
         let header = CodedHeader::new(IP_PROTOCOL_UDP, session_id, 0, gen_id, k, units);
         let coding = Coding::Source { blocks: 0 };
-        let slot = self.begin_generation(now, session, port, header, coding)?;
+        let slot = self.begin_generation(now, session, header, coding)?;
         if let Some(generation) = self.pool.get_mut(slot) {
             generation.ip = ip;
         }

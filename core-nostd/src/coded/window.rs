@@ -3,8 +3,11 @@
 //! The paper lets any new GEN_ID open a generation and flushes the oldest one for it (figure 2), so
 //! whoever makes GEN_IDs up could flush every real generation. Here a session has a window around the
 //! GEN_IDs that it has been carrying. The window follows the traffic in small steps, and it moves to
-//! another place only when a run of packets agrees on that place and nothing comes where it was: a source
-//! that restarts looks like that, a flood of made-up GEN_IDs beside the real ones does not.
+//! another place only when nothing has come where it is for a while and a run of packets agrees on that
+//! place: a source that restarts looks like that, a flood of made-up GEN_IDs beside the real ones does not.
+
+use crate::node::Instant;
+use core::time::Duration;
 
 /// How far ahead of the newest GEN_ID is believable: what may get lost at a stretch.
 const REACH_AHEAD: i16 = 16;
@@ -14,6 +17,9 @@ const MAX_STEP: i16 = 4;
 
 /// Packets, near one another in GEN_ID, that it takes to move the window to where they are.
 const VOTES_TO_MOVE: u8 = 8;
+
+/// How long nothing believable must have come before the window moves.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// How a GEN_ID lies to the window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -31,19 +37,22 @@ pub enum Admission {
 pub struct GenerationWindow {
     known: bool,
     newest: u16,
+    believed_at: Instant,
     candidate: u16,
     votes: u8,
 }
 
 impl GenerationWindow {
     /// A window that the first packet will place.
-    pub const UNKNOWN: Self = Self { known: false, newest: 0, candidate: 0, votes: 0 };
+    pub const UNKNOWN: Self =
+        Self { known: false, newest: 0, believed_at: Instant::ZERO, candidate: 0, votes: 0 };
 
-    /// Judges `gen_id` and follows it. `reach_behind` is how far behind the newest GEN_ID a generation can still be of use.
-    pub fn admit(&mut self, gen_id: u16, reach_behind: u16) -> Admission {
+    /// Judges `gen_id`, which comes `now`, and follows it. `reach_behind` is how far behind the newest GEN_ID a generation can still be of use.
+    pub fn admit(&mut self, now: Instant, gen_id: u16, reach_behind: u16) -> Admission {
         if !self.known {
             self.known = true;
             self.newest = gen_id;
+            self.believed_at = now;
             return Admission::Believable;
         }
         let ahead = serial_distance(self.newest, gen_id);
@@ -51,11 +60,14 @@ impl GenerationWindow {
             if ahead > 0 { ahead <= REACH_AHEAD } else { ahead.unsigned_abs() < reach_behind };
         if believable {
             self.newest = self.newest.wrapping_add_signed(ahead.clamp(0, MAX_STEP));
+            self.believed_at = now;
             self.votes = 0;
             return Admission::Believable;
         }
-        if self.elect(gen_id) {
+        if self.elect(gen_id) && now.since(self.believed_at) >= QUIET {
             self.newest = gen_id;
+            self.believed_at = now;
+            self.votes = 0;
             return Admission::Believable;
         }
         if ahead < 0 { Admission::Late } else { Admission::Implausible }
@@ -67,18 +79,14 @@ impl GenerationWindow {
             && serial_distance(self.candidate, gen_id).unsigned_abs() <= MAX_STEP.unsigned_abs();
         if near {
             self.candidate = gen_id;
-            self.votes += 1;
-            if self.votes >= VOTES_TO_MOVE {
-                self.votes = 0;
-                return true;
-            }
+            self.votes = (self.votes + 1).min(VOTES_TO_MOVE);
         } else if self.votes > 1 {
             self.votes -= 1;
         } else {
             self.candidate = gen_id;
             self.votes = 1;
         }
-        false
+        self.votes == VOTES_TO_MOVE
     }
 }
 
@@ -93,9 +101,14 @@ mod tests {
 
     const REACH: u16 = 150;
 
+    /// Packet `number` of a session that has a thousand a second.
+    fn at_packet(number: u64) -> Instant {
+        Instant::from_nanos(number * 1_000_000)
+    }
+
     fn at(newest: u16) -> GenerationWindow {
         let mut window = GenerationWindow::UNKNOWN;
-        assert_eq!(window.admit(newest, REACH), Admission::Believable);
+        assert_eq!(window.admit(Instant::ZERO, newest, REACH), Admission::Believable);
         window
     }
 
@@ -103,7 +116,7 @@ mod tests {
     fn zero_follows_65535() {
         let mut window = at(65_530);
         for gen_id in (65_531..=65_535).chain(0..5) {
-            assert_eq!(window.admit(gen_id, REACH), Admission::Believable);
+            assert_eq!(window.admit(Instant::ZERO, gen_id, REACH), Admission::Believable);
         }
         assert_eq!(window.newest, 4);
     }
@@ -116,28 +129,35 @@ mod tests {
             (1016, Admission::Believable),
             (1017, Admission::Implausible),
         ] {
-            assert_eq!(at(1000).admit(gen_id, REACH), verdict, "{gen_id}");
+            assert_eq!(at(1000).admit(Instant::ZERO, gen_id, REACH), verdict, "{gen_id}");
         }
     }
 
     #[test]
-    fn a_long_gap_costs_a_few_packets() {
+    fn a_source_that_restarts_elsewhere_is_followed_after_a_while() {
         let mut window = at(40_000);
-        let verdicts = (10u16..30).map(|gen_id| window.admit(gen_id, REACH));
-        let refused = verdicts.filter(|v| *v != Admission::Believable).count();
+        let verdict = |packet: u64| window.admit(at_packet(packet), 10 + packet as u16, REACH);
+        let verdicts: Vec<Admission> = (1..600).map(verdict).collect();
+        let refused = verdicts.iter().filter(|v| **v != Admission::Believable).count();
+        assert_eq!(refused, 499);
+        // After a rest only the agreement takes its packets.
+        let mut window = at(40_000);
+        let verdict = |packet: u64| window.admit(at_packet(2000 + packet), packet as u16, REACH);
+        let refused = (0..20).map(verdict).filter(|v| *v != Admission::Believable).count();
         assert_eq!(refused, usize::from(VOTES_TO_MOVE) - 1);
     }
 
     #[test]
     fn made_up_ids_in_a_row_do_not_move_it_while_real_ones_come() {
         let mut window = at(0);
-        let mut made_up = 30_000u16;
+        let mut made_up = 20_000u16;
         for gen_id in 1..2_000u16 {
-            for _ in 0..7 {
+            let now = at_packet(gen_id.into());
+            for _ in 0..12 {
                 made_up += 1;
-                assert_ne!(window.admit(made_up, REACH), Admission::Believable);
+                assert_ne!(window.admit(now, made_up, REACH), Admission::Believable);
             }
-            assert_eq!(window.admit(gen_id, REACH), Admission::Believable, "{gen_id}");
+            assert_eq!(window.admit(now, gen_id, REACH), Admission::Believable, "{gen_id}");
         }
     }
 
@@ -146,11 +166,12 @@ mod tests {
         let mut window = at(0);
         let mut random = 12_345u32;
         for gen_id in 1..20_000u16 {
+            let now = at_packet(gen_id.into());
             for _ in 0..10 {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                window.admit((random >> 16) as u16, REACH);
+                window.admit(now, (random >> 16) as u16, REACH);
             }
-            assert_eq!(window.admit(gen_id, REACH), Admission::Believable, "{gen_id}");
+            assert_eq!(window.admit(now, gen_id, REACH), Admission::Believable, "{gen_id}");
         }
     }
 }

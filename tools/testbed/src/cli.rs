@@ -250,11 +250,13 @@ impl<'a> Run<'a> {
         let coded = Coded::start(network, options, &self.shutdown)?;
         let rate = coded_sender_rate(&self.topology, self.payload, self.args.generation_size);
         let result = self.transfer(network, rate)?;
-        coded.stop()?;
+        let engines = coded.stop()?;
         let k = usize::from(self.args.generation_size);
         let frame = coded_frame_octets(self.payload, k);
         // As many frames of a generation cross a cut as it has blocks.
-        Ok(self.show(scheme_report(&self.topology, result, self.payload, frame, k)))
+        let mut report = scheme_report(&self.topology, result, self.payload, frame, k);
+        report.engines = engines;
+        Ok(self.show(report))
     }
 
     fn ssim(&self, network: &Network) -> Result<SchemeReport> {

@@ -24,7 +24,7 @@ const OF_EACH: u64 = 50;
 const FLOOD: u16 = 3000;
 
 /// Octets of an engine's memory that may come to be touched late, whoever sends what.
-const GROWTH: u64 = 2 << 20;
+const GROWTH: u64 = 8 << 20;
 
 /// The coded header's fields, as a hostile sender likes them.
 #[derive(Copy, Clone)]
@@ -95,10 +95,10 @@ fn malformed(source: Ipv4Addr) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// GEN_IDs of new generations of the very session that is under way, far from its own and not in sequence. Nothing in the
+/// GEN_IDs of new generations of the very session that is under way, in a row and far from its own. Nothing in the
 /// paper's header tells an honest packet from one that hits upon a generation under way: that one would be spoiled.
 fn flood(live: u16) -> impl Iterator<Item = u16> {
-    (0..FLOOD).map(move |number| live.wrapping_add(5000 + number * 13))
+    (0..FLOOD).map(move |number| live.wrapping_add(20_000 + number))
 }
 
 /// The GEN_ID of a coded packet that passes on an interface.

@@ -1,5 +1,6 @@
 //! The figures of a run, as they are written to JSON. Rates are octets a second.
 
+use heddle_host::metrics::Stats;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -78,6 +79,8 @@ pub struct SchemeReport {
     pub links: Vec<(String, u64)>,
     /// The octets that came in at each switch, X_s in section IV.G of the paper.
     pub switches: SwitchBandwidth,
+    /// What each engine counted, where there are engines.
+    pub engines: Vec<Stats>,
 }
 
 /// The bandwidth used at switches (section IV.G of the paper), in octets of the whole transfer.
@@ -169,6 +172,7 @@ pub fn scheme_report(
         links: names.zip(result.link_octets.iter().copied()).collect(),
         switches: switch_bandwidth(topology, &result.link_octets),
         hosts: result.hosts,
+        engines: Vec::new(),
     }
 }
 

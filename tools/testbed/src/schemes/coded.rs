@@ -149,7 +149,9 @@ impl Coded {
 
 impl Engine {
     fn start(&mut self, options: &CodedOptions) -> Result<()> {
-        let mut command = Command::new(program(&options.programs, "heddle-dpdk")?);
+        // An engine stands for a machine of its own: it should not wait for what else runs on this one.
+        let mut command = Command::new("nice");
+        command.args(["-n", "-15"]).arg(program(&options.programs, "heddle-dpdk")?);
         command.arg("--config").arg(&self.configuration).arg("--json");
         self.process =
             Some(Process::start(&self.node, &self.namespace, command, &options.directory)?);
@@ -232,7 +234,13 @@ pub fn configuration(layout: &Layout, node: &str, number: usize, generation_size
             mbufs: 4096,
             log: LogLevel::Info,
         },
-        coded: CodedLimits::default(),
+        coded: CodedLimits {
+            // Everything shares a few CPUs here, so an engine may pause for longer than the default number of generations lasts.
+            ses_max_gen: 1024,
+            max_sessions: 1,
+            max_generation_size: generation_size,
+            ..CodedLimits::default()
+        },
         ports: ports.collect(),
         sessions: vec![Session {
             id: SESSION_ID,
