@@ -2,26 +2,33 @@
 //!
 //! [`Handshake`] runs the two Noise messages and ends in [`SessionSecrets`]; [`Sealer`] and [`Opener`] are
 //! one direction's keys at its two ends, with header protection, change of keys and the replay window; [`Initial`],
-//! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`RetryKey`] makes and checks tokens.
+//! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`Parameters`] what its messages carry, and
+//! [`RetryKey`] makes and checks tokens; [`Frames`] and [`FrameWriter`] are what flow packets carry.
 
+mod frame;
 mod keys;
 mod noise;
 mod packet;
+mod parameters;
 mod protect;
 mod replay;
 mod retry;
+mod varint;
 
+pub use frame::{AckRange, AckRanges, Frame, FrameWriter, Frames, MAX_ACK_RANGES, data_overhead};
 pub use keys::{ResumeSecret, SessionSecrets, TrafficSecret};
 pub use noise::{Handshake, Identity, KEY_OCTETS, Pattern, Role, public_key};
 pub use packet::{
     Answer, CONNECTION_ID_OCTETS, ConnectionId, FLOW_HEADER_OCTETS, Initial, Kind,
     LEAST_INITIAL_OCTETS, Retry, VERSION, Versions, flow_connection_id,
 };
+pub use parameters::Parameters;
 pub use protect::{
     INTEGRITY_LIMIT, Opened, Opener, REKEY_OCTETS, REKEY_PACKETS, Sealer, TAG_OCTETS,
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow};
 pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
+pub use varint::VARINT_END;
 
 use crate::named::named_enum;
 
@@ -80,7 +87,11 @@ named_enum! {
         Replay = "replay",
         /// A packet number too old to tell.
         TooOld = "too_old",
-        /// Reserved bits are set under the protection: the peer is no DTP.
+        /// A handshake message carries what is no parameter, or twice the same.
+        Parameter = "parameter",
+        /// A flow packet carries what is no frame.
+        Frame = "frame",
+        /// Reserved bits, or bits of a packet number above those that are used, are set under the protection.
         Reserved = "reserved",
         /// The packet numbers are used up.
         NumbersUsedUp = "numbers_used_up",

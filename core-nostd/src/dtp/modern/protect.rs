@@ -4,7 +4,7 @@ use super::keys::IV_OCTETS;
 use super::packet::FLOW;
 use super::{
     CONNECTION_ID_OCTETS, ConnectionId, FLOW_HEADER_OCTETS, KEY_OCTETS, ModernError, ReplayWindow,
-    Suite, TrafficSecret, flow_connection_id,
+    Suite, TrafficSecret, VARINT_END, flow_connection_id,
 };
 use aes_gcm::{Aes256Gcm, aes::Aes256, aes::cipher::BlockCipherEncrypt};
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
@@ -200,7 +200,9 @@ impl Sealer {
         payload_octets: usize,
     ) -> Result<(u64, usize), ModernError> {
         let number = self.next_number;
-        let next_number = number.checked_add(1).ok_or(ModernError::NumbersUsedUp)?;
+        if number >= VARINT_END {
+            return Err(ModernError::NumbersUsedUp);
+        }
         let total = FLOW_HEADER_OCTETS
             .checked_add(payload_octets)
             .and_then(|octets| octets.checked_add(TAG_OCTETS))
@@ -213,7 +215,7 @@ impl Sealer {
         *tag = self.key.seal(self.suite, number, &header, text).ok_or(ModernError::NoRoom)?;
         protect(self.suite, &self.header_key, tag, &mut header);
         *place = header;
-        self.next_number = next_number;
+        self.next_number = number.saturating_add(1);
         self.packets = self.packets.saturating_add(1);
         self.octets = self.octets.saturating_add(payload_octets as u64);
         Ok((number, total))
@@ -316,7 +318,7 @@ impl Opener {
             self.failures = self.failures.saturating_add(1);
             return Err(ModernError::Authentication);
         }
-        if first & PROTECTED & !PHASE != 0 {
+        if first & PROTECTED & !PHASE != 0 || number >= VARINT_END {
             return Err(ModernError::Reserved);
         }
         let newest = self.window.highest().is_none_or(|highest| number > highest);
@@ -415,9 +417,9 @@ mod tests {
     fn no_number_comes_twice() {
         let (mut sealer, mut opener) = ends(Suite::Aes256Gcm);
         assert_eq!(sealer.skip_to(4), Err(ModernError::NumberReused));
-        sealer.skip_to(u64::MAX - 1).unwrap();
+        sealer.skip_to(VARINT_END - 1).unwrap();
         let opened = opener.open(&mut seal(&mut sealer, b"last")).unwrap();
-        assert_eq!(opened.number, u64::MAX - 1);
+        assert_eq!(opened.number, VARINT_END - 1);
         let full = sealer.seal(&[0; 16], &mut [0; 100], 1);
         assert_eq!(full, Err(ModernError::NumbersUsedUp));
         let (mut sealer, _) = ends(Suite::Aes256Gcm);

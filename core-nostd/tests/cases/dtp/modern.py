@@ -152,7 +152,7 @@ def main():
             packets = []
             for suite in (1, 2):
                 for direction, half in (("client", c), ("server", s)):
-                    for phase, number, length in ((0, 0, 0), (0, 1, 1), (0, 1 << 40, 1400), (1, (1 << 40) + 1, 33), (2, (1 << 64) - 2, 64)):
+                    for phase, number, length in ((0, 0, 0), (0, 1, 1), (0, 1 << 40, 1400), (1, (1 << 40) + 1, 33), (2, (1 << 62) - 1, 64)):
                         payload = octets(f"{seed}{suite}{direction}{number}", length)
                         packets.append({"suite": suite, "from": direction, "phase": phase, "number": number, "payload": payload.hex(),
                                         "packet": packet(suite, half, phase, number, destination, payload).hex()})
