@@ -133,13 +133,12 @@ impl ActionSet {
     }
 
     /// The actions in the order in which they are carried out. A group takes the place of the output.
-    pub(super) fn into_list(self) -> Vec<Action, MAX_ACTIONS> {
-        let mut list = self.0;
-        sort(&mut list, |a, b| a.rank() < b.rank());
-        if list.iter().any(|action| matches!(action, Action::Group(_))) {
-            list.retain(|action| !matches!(action, Action::Output(_)));
+    pub(super) fn in_order(&mut self) -> &[Action] {
+        sort(&mut self.0, |a, b| a.rank() < b.rank());
+        if self.0.iter().any(|action| matches!(action, Action::Group(_))) {
+            self.0.retain(|action| !matches!(action, Action::Output(_)));
         }
-        list
+        &self.0
     }
 }
 

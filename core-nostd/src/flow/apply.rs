@@ -45,7 +45,7 @@ pub(super) fn apply<F: Frame>(action: &Action, frame: &mut F) -> Result<Option<u
         Action::Encapsulate(encapsulation) => encapsulation.apply(frame)?,
         Action::Decapsulate(tunnel) => return tunnel.remove(frame).map(Some),
         _ => {
-            let packet = Packet::parse(frame.bytes(), PortId(0))?;
+            let (packet, _) = Packet::parse_headers(frame.bytes(), PortId(0))?;
             let layout = packet.layout;
             let protocol = packet.fields.ip_protocol;
             let is_ipv4 =
@@ -271,7 +271,7 @@ fn push_mpls<F: Frame>(frame: &mut F, ether_type: u16) -> Result<(), FlowError> 
     if !is_mpls(EtherType(ether_type)) {
         return Err(FlowError::ActionMismatch);
     }
-    let packet = Packet::parse(frame.bytes(), PortId(0))?;
+    let (packet, _) = Packet::parse_headers(frame.bytes(), PortId(0))?;
     let (layout, fields) = (packet.layout, packet.fields);
     let octets = frame.bytes();
     let entry = if is_mpls(fields.ether_type()) {
@@ -299,7 +299,7 @@ fn push_mpls<F: Frame>(frame: &mut F, ether_type: u16) -> Result<(), FlowError> 
 }
 
 fn pop_mpls<F: Frame>(frame: &mut F, ether_type: u16) -> Result<(), FlowError> {
-    let packet = Packet::parse(frame.bytes(), PortId(0))?;
+    let (packet, _) = Packet::parse_headers(frame.bytes(), PortId(0))?;
     let network = packet.layout.network;
     if !is_mpls(packet.fields.ether_type()) {
         return Err(FlowError::ActionMismatch);

@@ -58,6 +58,22 @@ impl<'f> Packet<'f> {
     /// # Errors
     /// [`FlowError::FrameTooShort`] or [`FlowError::HeaderLen`].
     pub fn parse(frame: &'f [u8], port: PortId) -> Result<Self, FlowError> {
+        let (mut packet, ndn) = Self::parse_headers(frame, port)?;
+        if let Some((octets, link)) = ndn {
+            packet.read_ndn(octets, link);
+        }
+        Ok(packet)
+    }
+
+    /// The same without a look into named-data packets, and where there should be one.
+    ///
+    /// # Errors
+    /// [`FlowError::FrameTooShort`] or [`FlowError::HeaderLen`].
+    #[expect(clippy::type_complexity, reason = "a pair of a packet and a place")]
+    pub(super) fn parse_headers(
+        frame: &'f [u8],
+        port: PortId,
+    ) -> Result<(Self, Option<(&'f [u8], Link)>), FlowError> {
         let (ethernet, _) =
             EthernetHeader::ref_from_prefix(frame).map_err(|_| FlowError::FrameTooShort)?;
         let mut packet = Self {
@@ -88,15 +104,14 @@ impl<'f> Packet<'f> {
             EtherType::IPV6 => packet.read_ipv6(frame, at)?,
             NDN_ETHER_TYPE => {
                 let octets = frame.get(at..).unwrap_or_default();
-                packet.read_ndn(octets, Link::Ethernet);
-                return Ok(packet);
+                return Ok((packet, Some((octets, Link::Ethernet))));
             }
-            _ => return Ok(packet),
+            _ => return Ok((packet, None)),
         };
         packet.layout.ip = Some(at);
         packet.layout.end = ip.end;
-        packet.read_transport(frame, &ip)?;
-        Ok(packet)
+        let datagram = packet.read_transport(frame, &ip)?;
+        Ok((packet, datagram.map(|octets| (octets, Link::Datagram))))
     }
 
     fn read_vlan(&mut self, frame: &[u8]) -> Result<(), FlowError> {
@@ -216,15 +231,16 @@ impl<'f> Packet<'f> {
         Ok(ip)
     }
 
-    fn read_transport(&mut self, frame: &'f [u8], ip: &Ip) -> Result<(), FlowError> {
+    /// Reads ports; what is in a datagram that should be a named-data packet.
+    fn read_transport(&mut self, frame: &'f [u8], ip: &Ip) -> Result<Option<&'f [u8]>, FlowError> {
         if ip.is_later_fragment {
-            return Ok(());
+            return Ok(None);
         }
         self.layout.transport = Some(ip.payload_at);
         let octets = frame.get(ip.payload_at..ip.end).unwrap_or_default();
         if !matches!(self.fields.ip_protocol, IP_PROTOCOL_UDP | IP_PROTOCOL_TCP | IP_PROTOCOL_SCTP)
         {
-            return Ok(());
+            return Ok(None);
         }
         let Some([a, b, c, d]) = octets.first_chunk() else { return Err(FlowError::HeaderLen) };
         self.fields.source_port = u16::from_be_bytes([*a, *b]);
@@ -234,15 +250,14 @@ impl<'f> Packet<'f> {
             || !ports.contains(&NDN_PORT)
             || ip.is_fragment
         {
-            return Ok(());
+            return Ok(None);
         }
         let Some([_, _, _, _, high, low]) = octets.first_chunk() else {
             return Err(FlowError::HeaderLen);
         };
         let datagram_octets = usize::from(u16::from_be_bytes([*high, *low]));
         let payload = octets.get(UDP_HEADER_OCTETS..datagram_octets).ok_or(FlowError::HeaderLen)?;
-        self.read_ndn(payload, Link::Datagram);
-        Ok(())
+        Ok(Some(payload))
     }
 
     fn read_ndn(&mut self, octets: &'f [u8], link: Link) {

@@ -54,7 +54,7 @@ pub struct Flow<'n, 'i> {
 }
 
 /// A rule, for as long as it is there: a handle of a removed one finds nothing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId {
     pub(super) at: u32,
     pub(super) generation: u32,

@@ -1,6 +1,6 @@
 //! A switch: frames go through the tables, and rules say what becomes of them.
 
-use super::action::{Action, ActionSet, MAX_ACTIONS, Output};
+use super::action::{Action, ActionSet, Output};
 use super::apply::apply;
 use super::fields::Fields;
 use super::group::{GroupKind, Groups, flow_hash};
@@ -12,7 +12,6 @@ use super::{FlowError, Group};
 use crate::ndn::{FragmentFlow, FragmentFlows, NdnError, Piece};
 use crate::node::{Engine, Frame, Instant, MAX_PORTS, Node, PortId, PortSet, Verdict};
 use core::time::Duration;
-use heapless::Vec;
 
 /// Tables that a frame can pass, at most.
 pub const MAX_TABLES: usize = 16;
@@ -70,10 +69,37 @@ pub struct Switch<'m> {
     /// Whether malformed named-data packets are dropped (the default), or may match rules that ask for no name.
     pub drops_malformed_names: bool,
     fragments: FragmentFlows<'m, FragmentPath>,
-    ports: PortSet,
-    ports_up: PortSet,
+    ports: Ports,
+    counters: Counters,
+}
+
+/// What is known about the ports.
+#[derive(Debug)]
+struct Ports {
+    all: PortSet,
+    up: PortSet,
     mtu_octets: [u16; MAX_PORTS],
-    counters: [u64; COUNTERS],
+}
+
+/// One counter for each reason to drop.
+#[derive(Debug)]
+struct Counters([u64; COUNTERS]);
+
+impl Counters {
+    fn add(&mut self, reason: FlowDrop) {
+        let at = match reason {
+            FlowDrop::Flow(error) => error as usize,
+            FlowDrop::Ndn(error) => NDN_ERRORS_AT + error as usize,
+        };
+        if let Some(counter) = self.0.get_mut(at) {
+            *counter += 1;
+        }
+    }
+
+    fn drop(&mut self, reason: FlowDrop) -> Verdict<FlowDrop> {
+        self.add(reason);
+        Verdict::Drop(reason)
+    }
 }
 
 /// Why a frame was dropped: one counter for each.
@@ -111,7 +137,10 @@ struct Walk {
 
 /// One frame on its way through the switch.
 struct Way<'s, 'm, E: Engine> {
-    switch: &'s mut Switch<'m>,
+    groups: &'s Groups<'m>,
+    packet_ins: &'s mut PacketIns<'m>,
+    ports: &'s Ports,
+    counters: &'s mut Counters,
     engine: &'s mut E,
     in_port: PortId,
     fields: Fields,
@@ -136,21 +165,20 @@ impl<'m> Switch<'m> {
             packet_ins: PacketIns::new(memory.packet_ins, memory.packet_in_octets),
             fragments: FragmentFlows::new(memory.fragments, FRAGMENT_LIFETIME, secret),
             drops_malformed_names: true,
-            ports,
-            ports_up: ports,
-            mtu_octets: [1514; MAX_PORTS],
-            counters: [0; COUNTERS],
+            ports: Ports { all: ports, up: ports, mtu_octets: [1514; MAX_PORTS] },
+            counters: Counters([0; COUNTERS]),
         }
     }
 
     /// Says whether a port is up and the octets of the longest frame that it sends, Ethernet header included.
     pub fn set_port(&mut self, port: PortId, is_up: bool, max_frame_octets: u16) {
-        self.ports_up = if is_up && self.ports.contains(port) {
-            self.ports_up.with(port)
+        let ports = &mut self.ports;
+        ports.up = if is_up && ports.all.contains(port) {
+            ports.up.with(port)
         } else {
-            self.ports_up.without(port)
+            ports.up.without(port)
         };
-        if let Some(mtu) = self.mtu_octets.get_mut(usize::from(port.0)) {
+        if let Some(mtu) = ports.mtu_octets.get_mut(usize::from(port.0)) {
             *mtu = max_frame_octets;
         }
     }
@@ -169,9 +197,9 @@ impl<'m> Switch<'m> {
         });
         let (fields, hash) = match parsed {
             Ok(parsed) => parsed,
-            Err(error) => return self.drop(FlowDrop::Flow(error)),
+            Err(error) => return self.counters.drop(FlowDrop::Flow(error)),
         };
-        let mut way = Way::new(self, engine, in_port, fields, hash);
+        let (_, mut way) = self.way(engine, in_port, fields, hash);
         let forward = way.run(actions, frame);
         way.finish(forward)
     }
@@ -191,60 +219,82 @@ impl<'m> Switch<'m> {
                 Ok(Some(id)) => id,
                 // What earlier tables did by apply-actions stands; the set is not carried out (OpenFlow 1.3, 5.4).
                 Ok(None) if walk.sent > 0 => return Verdict::Consumed,
-                Ok(None) => return self.drop(FlowDrop::Flow(FlowError::NoMatch)),
-                Err(reason) => return self.drop(reason),
+                Ok(None) => return self.counters.drop(FlowDrop::Flow(FlowError::NoMatch)),
+                Err(reason) => return self.counters.drop(reason),
             };
             if let Some(slot) = walk.path.rules.get_mut(step) {
                 *slot = Some(id);
             }
             self.tables.count_packet(id, now, octets);
-            let (Some(rule), Some(instructions)) =
-                (self.tables.rule(id), self.tables.instructions(id))
+            let (tables, mut way) = self.way(engine, in_port, walk.fields, walk.hash);
+            let (Some(rule), Some(instructions)) = (tables.rule(id), tables.instructions(id))
             else {
                 break;
             };
-            let (cookie, is_miss) = (rule.cookie(), rule.priority() == 0);
-            let (metadata, next) = (instructions.metadata, instructions.goto_table);
-            let mut list: Vec<Action, { 2 * MAX_ACTIONS }> = Vec::new();
-            let mut is_whole = list.extend_from_slice(&instructions.apply).is_ok();
+            (way.table, way.cookie, way.sent) = (walk.table, rule.cookie(), walk.sent);
+            if rule.priority() == 0 {
+                way.reason = PacketInReason::NoMatch;
+            }
             if instructions.clear {
                 walk.set.clear();
             }
-            is_whole &= walk.set.write(&instructions.write);
-            if next.is_none() {
-                // The set follows at once, so that the last output of both can take the frame itself.
-                let set = core::mem::take(&mut walk.set).into_list();
-                is_whole &= list.extend_from_slice(&set).is_ok();
+            if !walk.set.write(&instructions.write) {
+                return way.counters.drop(FlowDrop::Flow(FlowError::ActionMismatch));
             }
-            if !is_whole {
-                return self.drop(FlowDrop::Flow(FlowError::ActionMismatch));
-            }
-            let mut way = Way::new(self, engine, in_port, walk.fields, walk.hash);
-            (way.table, way.cookie, way.sent) = (walk.table, cookie, walk.sent);
-            if is_miss {
-                way.reason = PacketInReason::NoMatch;
-            }
-            let Some(next) = next else {
-                let forward = way.run(&list, frame);
+            let Some(next) = instructions.goto_table else {
+                let set = walk.set.in_order();
+                let forward = if set.is_empty() {
+                    way.run(&instructions.apply, frame)
+                } else if way.run_before_more(&instructions.apply, frame) {
+                    way.run(set, frame)
+                } else {
+                    None
+                };
                 let verdict = way.finish(forward);
                 if let Some((piece, true)) = walk.piece {
                     self.fragments.begin(now, piece, walk.path);
                 }
                 return verdict;
             };
-            if !way.run_before_more(&list, frame) {
+            if !way.run_before_more(&instructions.apply, frame) {
                 return way.finish(None);
             }
             walk.sent = way.sent;
             walk.fields.tunnel_id = way.fields.tunnel_id;
-            let problem = way.problem;
-            if let Some(error) = problem {
-                self.count(FlowDrop::Flow(error));
+            if let Some(error) = way.problem {
+                way.counters.add(FlowDrop::Flow(error));
             }
-            walk.fields.metadata = walk.fields.metadata & !metadata.1 | metadata.0 & metadata.1;
+            let (value, mask) = instructions.metadata;
+            walk.fields.metadata = walk.fields.metadata & !mask | value & mask;
             walk.table = next;
         }
-        self.drop(FlowDrop::Flow(FlowError::NoOutput))
+        self.counters.drop(FlowDrop::Flow(FlowError::NoOutput))
+    }
+
+    /// A frame on its way, beside the tables, which it does not change.
+    fn way<'s, E: Engine>(
+        &'s mut self,
+        engine: &'s mut E,
+        in_port: PortId,
+        fields: Fields,
+        hash: u64,
+    ) -> (&'s FlowTable<'m>, Way<'s, 'm, E>) {
+        let way = Way {
+            groups: &self.groups,
+            packet_ins: &mut self.packet_ins,
+            ports: &self.ports,
+            counters: &mut self.counters,
+            engine,
+            in_port,
+            fields,
+            hash,
+            table: 0,
+            cookie: 0,
+            reason: PacketInReason::Action,
+            sent: 0,
+            problem: None,
+        };
+        (&self.tables, way)
     }
 
     /// The rule that the frame meets in the next table: the best one, or the one that its first fragment met.
@@ -273,7 +323,7 @@ impl<'m> Switch<'m> {
                 if self.drops_malformed_names {
                     return Err(FlowDrop::Ndn(error));
                 }
-                self.count(FlowDrop::Ndn(error));
+                self.counters.add(FlowDrop::Ndn(error));
             }
             walk.hash = flow_hash(&packet.fields, packet.name.map_or(&[][..], |name| name.value()));
             walk.piece = packet.piece;
@@ -283,7 +333,7 @@ impl<'m> Switch<'m> {
                         walk.follows = Some(path);
                         return Ok(self.rule_on(&path, 0));
                     }
-                    Err(error) => self.count(FlowDrop::Ndn(error)),
+                    Err(error) => self.counters.add(FlowDrop::Ndn(error)),
                 }
             }
         }
@@ -295,45 +345,9 @@ impl<'m> Switch<'m> {
     fn rule_on(&self, path: &FragmentPath, step: usize) -> Option<RuleId> {
         path.rules.get(step).copied().flatten().filter(|id| self.tables.rule(*id).is_some())
     }
-
-    fn drop(&mut self, reason: FlowDrop) -> Verdict<FlowDrop> {
-        self.count(reason);
-        Verdict::Drop(reason)
-    }
-
-    fn count(&mut self, reason: FlowDrop) {
-        let at = match reason {
-            FlowDrop::Flow(error) => error as usize,
-            FlowDrop::Ndn(error) => NDN_ERRORS_AT + error as usize,
-        };
-        if let Some(counter) = self.counters.get_mut(at) {
-            *counter += 1;
-        }
-    }
 }
 
-impl<'s, 'm, E: Engine> Way<'s, 'm, E> {
-    fn new(
-        switch: &'s mut Switch<'m>,
-        engine: &'s mut E,
-        in_port: PortId,
-        fields: Fields,
-        hash: u64,
-    ) -> Self {
-        Self {
-            switch,
-            engine,
-            in_port,
-            fields,
-            hash,
-            table: 0,
-            cookie: 0,
-            reason: PacketInReason::Action,
-            sent: 0,
-            problem: None,
-        }
-    }
-
+impl<E: Engine> Way<'_, '_, E> {
     /// Carries out all actions. The port that the frame itself is to leave on, if its last action sends it.
     fn run(&mut self, actions: &[Action], frame: &mut E::Frame) -> Option<PortId> {
         let (last, before) = actions.split_last()?;
@@ -388,7 +402,7 @@ impl<'s, 'm, E: Engine> Way<'s, 'm, E> {
             Output::Port(port) => port,
             Output::InPort => self.in_port,
             Output::Flood => {
-                let others = self.switch.ports_up.without(self.in_port);
+                let others = self.ports.up.without(self.in_port);
                 let mut last = None;
                 let mut ports = others.iter().peekable();
                 while let Some(port) = ports.next() {
@@ -404,7 +418,7 @@ impl<'s, 'm, E: Engine> Way<'s, 'm, E> {
                     port: self.in_port,
                     ..PacketIn::vacant()
                 };
-                if self.switch.packet_ins.push(entry, frame.bytes(), max_octets.into()) {
+                if self.packet_ins.push(entry, frame.bytes(), max_octets.into()) {
                     self.sent += 1;
                 } else {
                     self.fail(FlowError::ControllerQueueFull);
@@ -417,12 +431,12 @@ impl<'s, 'm, E: Engine> Way<'s, 'm, E> {
 
     /// Sends a copy, or the frame itself when it is its last use.
     fn send(&mut self, port: PortId, frame: &E::Frame, is_last: bool) -> Option<PortId> {
-        if !self.switch.ports_up.contains(port) {
+        if !self.ports.up.contains(port) {
             self.fail(FlowError::PortDown);
             return None;
         }
         let octets = frame.bytes();
-        let mtu = self.switch.mtu_octets.get(usize::from(port.0)).copied().unwrap_or(0);
+        let mtu = self.ports.mtu_octets.get(usize::from(port.0)).copied().unwrap_or(0);
         if octets.len() > usize::from(mtu) {
             self.fail(FlowError::FrameExceedsMtu);
             return None;
@@ -449,58 +463,56 @@ impl<'s, 'm, E: Engine> Way<'s, 'm, E> {
     }
 
     fn group(&mut self, id: u32, frame: &mut E::Frame, is_last: bool) -> Option<PortId> {
-        let ports_up = self.switch.ports_up;
-        let Some(group) = self.switch.groups.get(id) else {
+        let groups = self.groups;
+        let chosen = groups.get(id).and_then(|group| match group.kind() {
+            GroupKind::All => Some(group.buckets()),
+            _ => {
+                let at = group.choose(self.hash, self.ports.up)?;
+                group.buckets().get(at).map(core::slice::from_ref)
+            }
+        });
+        let Some((last, before)) = chosen.and_then(<[_]>::split_last) else {
             self.fail(FlowError::GroupDead);
             return None;
         };
-        let buckets = group.buckets().len();
-        let chosen = match group.kind() {
-            GroupKind::All => 0..buckets,
-            _ => match group.choose(self.hash, ports_up) {
-                Some(at) => at..at + 1,
-                None => {
-                    self.fail(FlowError::GroupDead);
-                    return None;
-                }
-            },
-        };
-        let end = chosen.end;
-        for at in chosen {
-            let actions = self.switch.groups.get(id).and_then(|group| group.buckets().get(at));
-            let Some(actions) = actions.map(|bucket| bucket.actions.clone()) else { continue };
-            if is_last && at + 1 == end {
-                return self.run(&actions, frame);
-            }
-            // Each bucket has a frame of its own to change.
-            let Some(mut copy) = self.copy(frame.bytes()) else {
-                self.fail(FlowError::NoFrames);
-                continue;
-            };
-            if let Some(port) = self.run(&actions, &mut copy) {
-                self.engine.transmit(port, copy);
-            }
+        for bucket in before {
+            self.run_on_copy(&bucket.actions, frame);
         }
+        if is_last {
+            return self.run(&last.actions, frame);
+        }
+        self.run_on_copy(&last.actions, frame);
         None
+    }
+
+    /// Each bucket has a frame of its own to change.
+    fn run_on_copy(&mut self, actions: &[Action], frame: &E::Frame) {
+        let Some(mut copy) = self.copy(frame.bytes()) else {
+            self.fail(FlowError::NoFrames);
+            return;
+        };
+        if let Some(port) = self.run(actions, &mut copy) {
+            self.engine.transmit(port, copy);
+        }
     }
 
     fn fail(&mut self, error: FlowError) {
         match self.problem {
             None => self.problem = Some(error),
             // The verdict counts the first one.
-            Some(_) => self.switch.count(FlowDrop::Flow(error)),
+            Some(_) => self.counters.add(FlowDrop::Flow(error)),
         }
     }
 
     fn finish(self, forward: Option<PortId>) -> Verdict<FlowDrop> {
-        let Self { switch, sent, problem, .. } = self;
+        let Self { counters, sent, problem, .. } = self;
         match (forward, sent, problem) {
             (None, 0, problem) => {
-                switch.drop(FlowDrop::Flow(problem.unwrap_or(FlowError::NoOutput)))
+                counters.drop(FlowDrop::Flow(problem.unwrap_or(FlowError::NoOutput)))
             }
             (forward, _, problem) => {
                 if let Some(error) = problem {
-                    switch.count(FlowDrop::Flow(error));
+                    counters.add(FlowDrop::Flow(error));
                 }
                 forward.map_or(Verdict::Consumed, Verdict::Forward)
             }
@@ -531,6 +543,6 @@ impl Node for Switch<'_> {
     }
 
     fn counters(&self) -> &[u64] {
-        &self.counters
+        &self.counters.0
     }
 }

@@ -164,7 +164,7 @@ impl Encapsulation {
 impl Tunnel {
     /// Takes the packet out of the tunnel, which it must have come through: the kind, the key or network, and the ports are compared.
     pub(super) fn remove<F: Frame>(&self, frame: &mut F) -> Result<u64, FlowError> {
-        let packet = Packet::parse(frame.bytes(), PortId(0))?;
+        let (packet, _) = Packet::parse_headers(frame.bytes(), PortId(0))?;
         let at = packet.layout.transport.ok_or(FlowError::ActionMismatch)?;
         let end = packet.layout.end;
         let fields = packet.fields;
