@@ -1,6 +1,8 @@
 //! The kernel of AArch64: nibble tables looked up 16 octets at a time with NEON, which every such CPU has.
 
-use super::simd::{self, PairMap, Strided, Vector, load_small, store_small};
+use super::pairs::{self, PairMap};
+use super::simd::{self, Strided, Vector};
+use super::small::{load_small, store_small};
 use super::{Kernel, OctetMaps};
 use core::arch::aarch64::*;
 
@@ -79,7 +81,7 @@ unsafe fn outer(
 /// See [`Kernel::pairs`].
 unsafe fn pairs(map: &PairMap, dst: *mut u8, src: *const u8, len: usize, accumulate: bool) {
     // SAFETY: as above.
-    unsafe { simd::pairs::<Neon>(map, dst, src, len, accumulate) }
+    unsafe { pairs::map::<Neon>(map, dst, src, len, accumulate) }
 }
 
 impl Vector for Neon {

@@ -8,8 +8,10 @@
 mod aarch64;
 #[cfg(target_arch = "x86_64")]
 mod cpu;
+mod pairs;
 mod scalar;
 mod simd;
+mod small;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -17,7 +19,8 @@ use super::tables::{OctetMaps, bit_matrix, nibble_table};
 use super::{MAX_ELEMENTS, RowSet, Rows, RowsMut};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use simd::{PairMap, Strided};
+use pairs::PairMap;
+use simd::Strided;
 use spin::Mutex;
 
 /// Output rows for which [`product`] gathers coefficients at a time.

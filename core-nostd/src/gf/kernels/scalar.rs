@@ -1,6 +1,7 @@
 //! The kernel for any CPU: nibble tables, one octet at a time.
 
-use super::simd::{PairMap, Strided};
+use super::pairs::PairMap;
+use super::simd::Strided;
 use super::{OctetMaps, map_octet};
 
 /// See [`Kernel::single`](super::Kernel).

@@ -1,6 +1,8 @@
 //! Vectors of x86-64 and the kernels made of them.
 
-use super::simd::{self, PairMap, Strided, Vector, load_small, store_small};
+use super::pairs::{self, PairMap};
+use super::simd::{self, Strided, Vector};
+use super::small::{load_small, store_small};
 use super::{Kernel, OctetMaps, cpu};
 use core::arch::x86_64::*;
 
@@ -97,7 +99,7 @@ macro_rules! kernel {
                 accumulate: bool,
             ) {
                 // SAFETY: as above.
-                unsafe { simd::pairs::<$vector>(map, dst, src, len, accumulate) }
+                unsafe { pairs::map::<$vector>(map, dst, src, len, accumulate) }
             }
         }
     };
