@@ -4,6 +4,8 @@
 //! one direction's keys at its two ends, with header protection, change of keys and the replay window; [`Initial`],
 //! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`Parameters`] what its messages carry, and
 //! [`RetryKey`] makes and checks tokens; [`Frames`] and [`FrameWriter`] are what flow packets carry.
+//!
+//! These are sections 1 to 4 of the specification and the secrets of section 7. The state machine, recovery and tickets are not in this module.
 
 mod frame;
 mod keys;
