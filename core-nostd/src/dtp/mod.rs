@@ -8,7 +8,7 @@
 //! nothing in it keeps data secret: see its documentation for what it protects and what it does not.
 //!
 //! Packets, options, frames and parameters are read and written without a check that could panic. The ciphers, hashes and
-//! curves are those of well-known crates: no input makes them panic, but they keep checks that a compiler cannot remove.
+//! curves are those of well-known crates: no input is known to make them panic, but they keep checks that a compiler cannot remove.
 
 pub mod modern;
 pub mod paper;
