@@ -170,7 +170,7 @@ fn fields_of(frame: &[u8]) -> Fields {
     Packet::parse(frame, PortId(0)).unwrap().fields
 }
 
-/// The seed's own rule: an Interest's name decides, and the packet gets the address of the gateway behind which the name lives.
+/// An Interest's name decides, and the packet gets the address of the gateway behind which the name lives.
 #[test]
 fn a_name_decides_where_a_packet_goes() {
     with_switch(|switch| {
