@@ -604,3 +604,31 @@ fn lost_packets_cost_their_generations_and_no_others() {
         assert!((1750..2000).contains(&received), "{received}");
     }
 }
+
+#[test]
+fn a_flood_of_sources_takes_no_place_of_a_session_whose_source_is_named() {
+    let memories = Memories::new();
+    let outputs = PortSet::EMPTY.with(PortId(0));
+    let rule = |session_id, source| SessionRule {
+        session_id,
+        group: GROUP,
+        source,
+        inputs: PortSet::EMPTY,
+        role: Role::Forwarder { outputs },
+    };
+    let rules = [rule(SESSION_ID, Some(SOURCE)), rule(2, None)];
+    let ports = [PortSettings::default(); 2];
+    let mut node = coded_node(&memories, Settings::default(), &ports, &rules, 4, 64);
+    let packet = |source, session_id| {
+        let payload = [&[17, session_id, 0, 0, 0, 1, 2, 1, 5, 6][..], &[7; 8]].concat();
+        ip_frame(source, GROUP, 253, 9, &payload)
+    };
+    for last in 0..100 {
+        simulator::receive(&mut node, Instant::ZERO, PortId(1), &packet([172, 16, 0, last], 2));
+    }
+    assert_eq!(node.sessions(), 3, "one of four places is kept");
+    assert_eq!(node.counter("session_table_full"), Some(97));
+    let (_, sent) =
+        simulator::receive(&mut node, Instant::ZERO, PortId(1), &packet(SOURCE, SESSION_ID));
+    assert_eq!((node.sessions(), sent.len()), (4, 1));
+}

@@ -15,7 +15,7 @@ use heddle_host::metrics::Stats;
 
 use crate::outbox::{Outbox, PortOutbox, Way};
 use crate::published::Published;
-use crate::settings::{coded_node, senders};
+use crate::settings::{coded_node, generation_memory, senders};
 use crate::worker::{Handover, Input, Received, Worker};
 
 /// Frames that may wait between two workers.
@@ -35,6 +35,19 @@ pub enum EngineError {
     /// The protocol refuses the settings.
     #[error("the configuration cannot be worked with: {}", .0.message())]
     Settings(SettingsError),
+    /// The configuration wants more memory than the machine has.
+    #[error(
+        "the sessions could fill {sessions_mib} MiB and `memory_mib` is {eal_mib}, but this machine has {machine_mib} MiB; \
+         lower `max_sessions`, `ses_max_gen`, `max_generation_size` or `memory_mib`, or name fewer lcores"
+    )]
+    Memory {
+        /// What the sessions of all workers could fill.
+        sessions_mib: u64,
+        /// What EAL is to have.
+        eal_mib: u64,
+        /// What the machine has.
+        machine_mib: u64,
+    },
     /// A port cannot send.
     #[error("port '{0}' has no transmit queue")]
     NoTxQueue(String),
@@ -63,6 +76,7 @@ impl Engine {
         if control::Client::connect(&config.engine.name).is_ok() {
             return Err(EngineError::NameTaken(config.engine.name.clone()));
         }
+        check_memory(config)?;
         let eal = Eal::init(&eal_config(config))?;
         let pool = Mempool::new(&eal, "frames", config.engine.mbufs)?;
         let ports = config
@@ -203,6 +217,25 @@ fn eal_config(config: &Config) -> EalConfig {
         }
     }
     eal
+}
+
+/// Refuses what the machine has no memory for, while that can still be said plainly.
+fn check_memory(config: &Config) -> Result<(), EngineError> {
+    let workers = config.engine.lcores.len() as u64;
+    let sessions_mib = generation_memory(config).saturating_mul(workers) / MIB;
+    let eal_mib = u64::from(config.engine.memory_mib);
+    // A machine that does not tell how much it has is taken to have enough.
+    let machine_mib = machine_memory_mib().unwrap_or(u64::MAX);
+    if sessions_mib.saturating_add(eal_mib) > machine_mib {
+        return Err(EngineError::Memory { sessions_mib, eal_mib, machine_mib });
+    }
+    Ok(())
+}
+
+fn machine_memory_mib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
 }
 
 /// Opens one port, with a transmit queue for each worker if it has as many.

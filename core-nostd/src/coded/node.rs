@@ -334,6 +334,14 @@ impl<'m> CodedNode<'m> {
         }
     }
 
+    /// Whether the session of a rule that names its source has not begun.
+    fn expects(&self, rule: &SessionRule) -> bool {
+        rule.source.is_some_and(|source| {
+            let key = SessionKey { source, group: rule.group, session_id: rule.session_id };
+            self.find_session(&key).is_none()
+        })
+    }
+
     /// "Set ses_max_gen": the first packet of a session settles how many generations may be buffered for it,
     /// according to the memory that is free (section III.C).
     pub(super) fn begin_session(
@@ -352,8 +360,15 @@ impl<'m> CodedNode<'m> {
             })
             .sum();
         let free = usize::from(self.pool.vacant()).saturating_sub(promised);
-        // Each session that may still come keeps its share.
+        // Each session that may still come keeps its share, and one whose source a rule names keeps its place: no flood of
+        // sources takes it.
         let places = self.sessions.iter().filter(|session| session.key.is_none()).count();
+        let expected = self.rules.iter().filter(|rule| self.expects(rule)).count();
+        let names_its_source =
+            self.rules.get(usize::from(rule)).is_some_and(|rule| rule.source.is_some());
+        if !names_its_source && places <= expected {
+            return Err(CodedError::SessionTableFull);
+        }
         let share = free.div_ceil(places.max(1));
         let ses_max_gen = share.min(usize::from(self.settings.ses_max_gen)) as u16;
         let vacant =

@@ -87,7 +87,7 @@ fn summary(config: &Config) -> String {
     format!(
         "{}{}\n{}\n{}",
         engine(&config.engine),
-        coded(&config.coded),
+        coded(&config.coded, config.generations_octets()),
         units::listing(&["port", "rate", "device"], ports),
         units::listing(&header, sessions),
     )
@@ -112,20 +112,20 @@ fn engine(engine: &Engine) -> String {
     )
 }
 
-fn coded(coded: &Coded) -> String {
+fn coded(coded: &Coded, octets: u64) -> String {
     let sending = match coded.sending {
         Sending::Paced => "sends at the outputs' rates",
         Sending::Literal => "sends for each innovative arrival",
     };
     format!(
-        "coded: IP protocol {}; up to {} blocks of {} octets; {} sessions of {} generations, forgotten after \
-         {} s; {sending}\n",
+        "coded: IP protocol {}; {sending}; up to {} blocks of {} octets; {} generations a session, which is \
+         forgotten after {} s; they take up to {}\n",
         coded.protocol,
         coded.max_generation_size,
         coded.max_block_octets,
-        coded.max_sessions,
         coded.ses_max_gen,
         coded.ses_time_out.as_secs(),
+        units::octets(octets),
     )
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use heddle_host::config::{
-    Coded, Config, Device, Forwarder, Generation, Hugepages, Idle, LogLevel, PciAddress, PortIndex,
-    Role, Sending, Source,
+    Coded, Config, ConfigError, Device, Forwarder, Generation, Hugepages, Idle, LogLevel,
+    MAX_SESSIONS, PciAddress, PortIndex, Role, Sending, Source,
 };
 
 fn cases(directory: &str) -> Vec<PathBuf> {
@@ -125,19 +125,49 @@ fn more_ports_than_an_engine_has_are_refused() {
     assert_eq!(error.places()[0].line, Some(3 + 32 * 3 + 2));
 }
 
+/// Forwarders of any source.
+fn forwarders(count: usize, max_sessions: usize) -> Result<Config, Box<ConfigError>> {
+    let mut text = format!(
+        "[engine]\nname = 'E'\nlcores = [0]\n[coded]\nmax_sessions = {max_sessions}\n\
+         [[port]]\nname = 'a'\nvdev = 'net_tap0'\n[[port]]\nname = 'b'\nvdev = 'net_tap1'\n"
+    );
+    for id in 0..count {
+        text += &format!(
+            "[[session]]\nrole = 'forwarder'\nid = {id}\ngroup = '239.0.0.1'\noutputs = ['a']\n"
+        );
+    }
+    Config::parse(&text, "forwarders")
+}
+
 #[test]
-fn more_sessions_than_allowed_are_refused() {
-    let mut text = "[engine]\nname = 'E'\nlcores = [0]\n[coded]\nmax_sessions = 2\n\
-        [[port]]\nname = 'a'\nvdev = 'net_tap0'\n[[port]]\nname = 'b'\nvdev = 'net_tap1'\n"
-        .to_owned();
-    let session = |n| {
-        format!("[[session]]\nrole = 'forwarder'\nid = {n}\ngroup = '239.0.0.1'\noutputs = ['a']\n")
-    };
-    text += &(session(1) + &session(2));
-    assert_eq!(Config::parse(&text, "2").unwrap().sessions.len(), 2);
-    text += &session(3);
-    let error = Config::parse(&text, "3").unwrap_err();
-    assert_eq!(error.problems()[0].message(), "3 sessions are more than `max_sessions`");
+fn more_sessions_than_there_is_room_for_are_refused() {
+    for (most, max_sessions, help) in [
+        (2, 2, "raise `max_sessions` in [coded]"),
+        (MAX_SESSIONS, 1000, "share the sessions out between two engines"),
+    ] {
+        assert_eq!(forwarders(most, max_sessions).unwrap().sessions.len(), most);
+        let error = forwarders(most + 1, max_sessions).unwrap_err();
+        let [problem] = error.problems() else { panic!("{}", error.report(false)) };
+        assert_eq!(
+            problem.message(),
+            format!("{} sessions are more than there is room for", most + 1)
+        );
+        assert_eq!(problem.what_to_do(), Some(help));
+    }
+}
+
+#[test]
+fn generations_are_held_for_each_session_that_can_turn_up() {
+    // One session of any source: so many sources can turn up as there is room for.
+    let any = forwarders(1, 5).unwrap();
+    assert_eq!(any.session_places(), 5);
+    let octets = any.generations_octets();
+    // 150 generations of 16 blocks of 1480 octets in each session, and what it takes to solve for them.
+    let blocks = 5 * 150 * 16 * 1480;
+    assert!((blocks..blocks * 3).contains(&octets), "{octets}");
+    // The session of one source.
+    assert_eq!(good("source.toml").session_places(), 1);
+    assert_eq!(good("source.toml").generations_octets(), octets / 5);
 }
 
 #[test]

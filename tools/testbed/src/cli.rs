@@ -163,6 +163,9 @@ impl<'a> Run<'a> {
             .tempdir()
             .map_err(Error::io("make a directory for the run"))?;
         let (file, octets) = match &args.file {
+            Some(file) if !file.is_file() => {
+                return Err(Error::Invalid(format!("{} is no regular file", file.display())));
+            }
             Some(file) => (file.clone(), std::fs::read(file).map_err(Error::at("read", file))?),
             None => random_file(&directory.path().join("file"), args.size)?,
         };

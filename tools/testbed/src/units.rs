@@ -12,6 +12,17 @@ pub fn octets(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads a time in seconds: a number that is not negative and has an end.
+///
+/// # Errors
+/// When the text is no such number.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Ok(seconds),
+        _ => Err("write a number of seconds such as 5 or 0.5".into()),
+    }
+}
+
 /// A rate as text: `45.0 kB/s`, `1.86 MB/s`; a kB is 1000 octets.
 pub fn rate(octets_per_s: f64) -> String {
     match octets_per_s {
@@ -41,6 +52,14 @@ mod tests {
         assert!(octets("0").is_err());
         assert!(octets("-1").is_err());
         assert!(octets("many").is_err());
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for text in ["-1", "nan", "inf", "soon"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -7,10 +7,15 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use heddle_core::coded::MAX_SES_MAX_GEN;
 use toml::Spanned;
 
 use super::problem::Problem;
-use super::{Coded, Config, Engine, Hugepages, MAX_BLOCK_OCTETS, MAX_GENERATION_SIZE, file};
+use super::{
+    Coded, Config, Engine, Hugepages, MAX_BLOCK_OCTETS, MAX_GENERATION_SIZE,
+    MAX_GENERATIONS_OCTETS, file,
+};
+use crate::units;
 
 /// CPU numbers from here on are not CPUs but mistakes.
 const MAX_CPU: i64 = 4095;
@@ -121,7 +126,33 @@ pub(super) fn check(file: &file::File) -> Result<Config, Vec<Problem>> {
     if !findings.problems.is_empty() {
         return Err(findings.problems);
     }
-    Ok(Config { engine, coded, ports, sessions })
+    let config = Config { engine, coded, ports, sessions };
+    memory(&mut findings, file, &config);
+    if findings.problems.is_empty() { Ok(config) } else { Err(findings.problems) }
+}
+
+/// Whether the generations fit any machine. The workers would ask for their memory at once.
+fn memory(findings: &mut Findings, file: &file::File, config: &Config) {
+    let octets = config.generations_octets();
+    if octets <= MAX_GENERATIONS_OCTETS {
+        return;
+    }
+    let mut problem = Problem::new(format!(
+        "the sessions could fill {} of memory with generations, and {} is the limit",
+        units::octets(octets),
+        units::octets(MAX_GENERATIONS_OCTETS)
+    ));
+    let coded = &file.coded;
+    let factors = [
+        &coded.max_generation_size,
+        &coded.max_block_octets,
+        &coded.ses_max_gen,
+        &coded.max_sessions,
+    ];
+    for factor in factors.into_iter().flatten() {
+        problem = problem.at(factor.span(), "a factor");
+    }
+    findings.add(problem.help("lower one of them"));
 }
 
 fn engine(findings: &mut Findings, file: &file::Engine) -> Engine {
@@ -202,11 +233,10 @@ fn coded(findings: &mut Findings, file: &file::Coded) -> Coded {
             "octets",
             default.max_block_octets,
         ),
-        // Generations are compared by RFC 1982: no more than half of the 16-bit numbers can be in use at a time.
         ses_max_gen: findings.number_or(
             "ses_max_gen",
             &file.ses_max_gen,
-            1..=32_767,
+            1..=MAX_SES_MAX_GEN.into(),
             "generations",
             default.ses_max_gen,
         ),

@@ -14,18 +14,25 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use heddle_core::coded;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use problem::{ConfigError, Place, Problem};
 
 /// Ports that one engine can have, at most.
-pub const MAX_PORTS: usize = 32;
+pub const MAX_PORTS: usize = heddle_core::node::MAX_PORTS;
+
+/// Sessions that one file can describe, at most.
+pub const MAX_SESSIONS: usize = coded::MAX_RULES;
 
 /// Blocks in a generation, at most: the coded header counts them in one octet.
 pub const MAX_GENERATION_SIZE: u8 = 255;
 
 /// Octets in a block, at most: the coded header counts units of 8 octets in one octet.
-pub const MAX_BLOCK_OCTETS: u16 = 2040;
+pub const MAX_BLOCK_OCTETS: u16 = coded::MAX_BLOCK_OCTETS as u16;
+
+/// Memory for generations of all workers together, in octets, at most. More is taken for a mistake.
+pub const MAX_GENERATIONS_OCTETS: u64 = 64 << 30;
 
 /// Everything that one engine process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +119,7 @@ pub struct Coded {
     pub max_generation_size: u8,
     /// Octets in a block, at most (N), a multiple of 8 up to 2040. 1480 by default.
     pub max_block_octets: u16,
-    /// Generations that a session keeps, at most; the one updated longest ago makes room. 150 by default.
+    /// Generations that a session keeps, at most 1024; the one updated longest ago makes room. 150 by default.
     pub ses_max_gen: u16,
     /// A session that hears nothing for as long is forgotten. 3 minutes by default; whole seconds.
     pub ses_time_out: Duration,
@@ -301,6 +308,28 @@ impl Config {
     /// The port that `index` counts.
     pub fn port(&self, index: PortIndex) -> Option<&Port> {
         self.ports.get(usize::from(index.0))
+    }
+
+    /// Sessions that each worker has room for: one for each `[[session]]` when all of them name their source, else
+    /// [`Coded::max_sessions`], since any number of sources can then turn up.
+    pub fn session_places(&self) -> usize {
+        let most = usize::from(self.coded.max_sessions);
+        match self.sessions.iter().all(|session| session.source.is_some()) {
+            true => most.min(self.sessions.len()),
+            false => most,
+        }
+    }
+
+    /// Memory that the generations of all workers together take when every session is full, in octets.
+    pub fn generations_octets(&self) -> u64 {
+        let generation = coded::generation_octets(&coded::Settings {
+            max_generation_size: self.coded.max_generation_size,
+            max_block_octets: self.coded.max_block_octets,
+            ..coded::Settings::default()
+        });
+        [self.engine.lcores.len(), self.session_places(), usize::from(self.coded.ses_max_gen)]
+            .into_iter()
+            .fold(generation as u64, |octets, count| octets.saturating_mul(count as u64))
     }
 }
 

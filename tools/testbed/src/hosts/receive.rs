@@ -23,7 +23,7 @@ const MAX_MISSING_LISTED: usize = 64;
 
 /// Receives a file from a multicast group.
 #[derive(Clone, Debug, clap::Parser)]
-#[command(name = "heddle-receive", version, about)]
+#[command(name = "heddle-receive", version)]
 pub struct Args {
     /// Where to write the file.
     pub output: PathBuf,
@@ -37,11 +37,14 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     pub source: Option<Ipv4Addr>,
     /// Give up when nothing more has come for so many seconds.
-    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = crate::units::seconds)]
     pub idle: f64,
     /// Give up when nothing at all has come for so many seconds.
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = crate::units::seconds)]
     pub wait: f64,
+    /// Take no file that claims to be longer.
+    #[arg(long, default_value = "4GiB", value_name = "OCTETS", value_parser = crate::units::octets)]
+    pub max_size: u64,
     /// Octets that the kernel may hold for us.
     #[arg(long, default_value = "8MiB", value_name = "OCTETS", value_parser = crate::units::octets)]
     pub buffer: u64,
@@ -107,6 +110,7 @@ pub fn run(args: &Args, mut tell: impl FnMut(&Status)) -> Result<Received> {
         .map_err(Error::at("write", &args.output))?;
     tell(&Status::Joined);
     let mut assembly = Assembly {
+        max_size: args.max_size,
         file,
         path: &args.output,
         transfer: None,
@@ -168,6 +172,8 @@ fn open(args: &Args) -> std::io::Result<UdpSocket> {
 
 /// The file as it grows.
 struct Assembly<'a> {
+    /// Files that claim to be longer are not ours.
+    max_size: u64,
     file: File,
     path: &'a Path,
     transfer: Option<(u16, u64)>,
@@ -179,7 +185,8 @@ impl Assembly<'_> {
     /// Writes what a datagram brings; says whether it brought something new. The first piece of a file decides which
     /// transfer it is.
     fn take(&mut self, datagram: &[u8]) -> Result<bool> {
-        let Some((header, piece)) = Header::parse(datagram) else {
+        let known = Header::parse(datagram).filter(|(header, _)| header.total <= self.max_size);
+        let Some((header, piece)) = known else {
             self.got.foreign += 1;
             return Ok(false);
         };
@@ -263,7 +270,25 @@ mod tests {
     fn assembly(path: &Path) -> Assembly<'_> {
         let file =
             File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
-        Assembly { file, path, transfer: None, have: RangeSet::new(), got: Received::default() }
+        Assembly {
+            max_size: 1 << 20,
+            file,
+            path,
+            transfer: None,
+            have: RangeSet::new(),
+            got: Received::default(),
+        }
+    }
+
+    #[test]
+    fn a_file_that_claims_to_be_too_long_is_not_taken() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("file");
+        let mut assembly = assembly(&path);
+        let total = 1 << 47;
+        assert!(!assembly.take(&piece(7, total - 3, total, b"ghi")).unwrap());
+        assert!(assembly.take(&piece(7, 0, 3, b"abc")).unwrap());
+        assert_eq!((assembly.got.foreign, assembly.is_complete()), (1, true));
     }
 
     #[test]

@@ -21,7 +21,7 @@ const MAX_PAYLOAD: usize = 65_507;
 
 /// Sends a file to a multicast group.
 #[derive(Clone, Debug, clap::Parser)]
-#[command(name = "heddle-send", version, about)]
+#[command(name = "heddle-send", version)]
 pub struct Args {
     /// The file to send.
     pub file: PathBuf,
@@ -68,8 +68,12 @@ pub fn run(args: &Args) -> Result<Sent> {
     if !args.group.ip().is_multicast() {
         return Err(Error::Invalid(format!("{} is no multicast group", args.group.ip())));
     }
+    let metadata = std::fs::metadata(&args.file).map_err(Error::at("read", &args.file))?;
+    if !metadata.is_file() {
+        return Err(Error::Invalid(format!("{} is no regular file", args.file.display())));
+    }
     let mut file = File::open(&args.file).map_err(Error::at("open", &args.file))?;
-    let total = file.metadata().map_err(Error::at("read", &args.file))?.len();
+    let total = metadata.len();
     if total > MAX_FILE_OCTETS {
         return Err(Error::Invalid(format!("{} is too long to send", args.file.display())));
     }

@@ -23,6 +23,9 @@ const MAX_NAME: usize = 7;
 /// More links than this do not fit the address plan.
 const MAX_LINKS: usize = 200;
 
+/// Octets of a topology file, at most.
+const MAX_FILE_OCTETS: u64 = 1 << 20;
+
 /// What the sender's host is called. It is no part of a topology file.
 pub const SENDER: &str = "sender";
 
@@ -94,6 +97,12 @@ impl Topology {
     /// # Errors
     /// When the file cannot be read, is not JSON of the expected shape, or describes no usable network.
     pub fn load(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(Error::at("read", path))?;
+        let file = path.display().to_string();
+        if !metadata.is_file() || metadata.len() > MAX_FILE_OCTETS {
+            let reason = "it is no regular file of a MiB at most".to_owned();
+            return Err(Error::Topology { file, reason });
+        }
         let text = std::fs::read_to_string(path).map_err(Error::at("read", path))?;
         Self::parse(&text, &path.display().to_string())
     }

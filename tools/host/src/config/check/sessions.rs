@@ -10,7 +10,8 @@ use super::Findings;
 use crate::config::file::RoleName;
 use crate::config::problem::Problem;
 use crate::config::{
-    Coded, Destination, Forwarder, Generation, MAX_PORTS, PortIndex, Role, Session, Source, file,
+    Coded, Destination, Forwarder, Generation, MAX_PORTS, MAX_SESSIONS, PortIndex, Role, Session,
+    Source, file,
 };
 
 pub(super) fn sessions(findings: &mut Findings, file: &file::File, coded: &Coded) -> Vec<Session> {
@@ -20,11 +21,18 @@ pub(super) fn sessions(findings: &mut Findings, file: &file::File, coded: &Coded
         .collect();
     let mut checker = Checker { findings, index, coded };
     let most = usize::from(coded.max_sessions);
+    let (most, help) = match most < MAX_SESSIONS {
+        true => (most, "raise `max_sessions` in [coded]"),
+        false => (MAX_SESSIONS, "share the sessions out between two engines"),
+    };
     if let Some(session) = file.sessions.get(most) {
         checker.findings.add(
-            Problem::new(format!("{} sessions are more than `max_sessions`", file.sessions.len()))
-                .at(session.role.span(), format!("the first beyond {most}"))
-                .help("raise `max_sessions` in [coded]"),
+            Problem::new(format!(
+                "{} sessions are more than there is room for",
+                file.sessions.len()
+            ))
+            .at(session.role.span(), format!("the first beyond {most}"))
+            .help(help),
         );
     }
     let sessions = file.sessions.iter().filter_map(|session| checker.session(session)).collect();
