@@ -125,15 +125,16 @@ fn more_ports_than_an_engine_has_are_refused() {
     assert_eq!(error.places()[0].line, Some(3 + 32 * 3 + 2));
 }
 
-/// Forwarders of any source.
-fn forwarders(count: usize, max_sessions: usize) -> Result<Config, Box<ConfigError>> {
+/// Forwarders of any source, and of one that is named.
+fn forwarders(any: usize, named: usize, max_sessions: usize) -> Result<Config, Box<ConfigError>> {
     let mut text = format!(
         "[engine]\nname = 'E'\nlcores = [0]\n[coded]\nmax_sessions = {max_sessions}\n\
          [[port]]\nname = 'a'\nvdev = 'net_tap0'\n[[port]]\nname = 'b'\nvdev = 'net_tap1'\n"
     );
-    for id in 0..count {
+    for id in 0..any + named {
+        let source = if id < any { "" } else { "source = '10.0.0.1'\n" };
         text += &format!(
-            "[[session]]\nrole = 'forwarder'\nid = {id}\ngroup = '239.0.0.1'\noutputs = ['a']\n"
+            "[[session]]\nrole = 'forwarder'\nid = {id}\n{source}group = '239.0.0.1'\noutputs = ['a']\n"
         );
     }
     Config::parse(&text, "forwarders")
@@ -141,33 +142,30 @@ fn forwarders(count: usize, max_sessions: usize) -> Result<Config, Box<ConfigErr
 
 #[test]
 fn more_sessions_than_there_is_room_for_are_refused() {
-    for (most, max_sessions, help) in [
-        (2, 2, "raise `max_sessions` in [coded]"),
-        (MAX_SESSIONS, 1000, "share the sessions out between two engines"),
+    for (any, named, max_sessions, message) in [
+        (3, 9, 2, "3 sessions of any source are more than `max_sessions` has room for"),
+        (1, MAX_SESSIONS, 1, "65 sessions are more than an engine can have"),
     ] {
-        assert_eq!(forwarders(most, max_sessions).unwrap().sessions.len(), most);
-        let error = forwarders(most + 1, max_sessions).unwrap_err();
+        let fits = forwarders(any, named - 1, max_sessions.max(any)).unwrap();
+        assert_eq!(fits.sessions.len(), any + named - 1);
+        let error = forwarders(any, named, max_sessions).unwrap_err();
         let [problem] = error.problems() else { panic!("{}", error.report(false)) };
-        assert_eq!(
-            problem.message(),
-            format!("{} sessions are more than there is room for", most + 1)
-        );
-        assert_eq!(problem.what_to_do(), Some(help));
+        assert_eq!(problem.message(), message);
     }
 }
 
 #[test]
 fn generations_are_held_for_each_session_that_can_turn_up() {
-    // One session of any source: so many sources can turn up as there is room for.
-    let any = forwarders(1, 5).unwrap();
-    assert_eq!(any.session_places(), 5);
+    // One session of any source: so many sources can turn up as there is room for, beside those that are named.
+    let any = forwarders(1, 2, 5).unwrap();
+    assert_eq!(any.session_places(), 7);
     let octets = any.generations_octets();
     // 150 generations of 16 blocks of 1480 octets in each session, and what it takes to solve for them.
-    let blocks = 5 * 150 * 16 * 1480;
+    let blocks = 7 * 150 * 16 * 1480;
     assert!((blocks..blocks * 3).contains(&octets), "{octets}");
-    // The session of one source.
-    assert_eq!(good("source.toml").session_places(), 1);
-    assert_eq!(good("source.toml").generations_octets(), octets / 5);
+    // Nobody but the sources that are named.
+    assert_eq!(forwarders(0, 2, 5).unwrap().session_places(), 2);
+    assert_eq!(forwarders(0, 2, 5).unwrap().generations_octets(), octets / 7 * 2);
 }
 
 #[test]

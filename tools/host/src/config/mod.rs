@@ -123,7 +123,7 @@ pub struct Coded {
     pub ses_max_gen: u16,
     /// A session that hears nothing for as long is forgotten. 3 minutes by default; whole seconds.
     pub ses_time_out: Duration,
-    /// Sessions that each worker keeps at a time, at most. 16 by default.
+    /// Sessions of sources that no `[[session]]` names, which each worker keeps at a time, at most. 16 by default.
     pub max_sessions: u16,
     /// When a forwarder sends. `paced` by default.
     pub sending: Sending,
@@ -310,14 +310,15 @@ impl Config {
         self.ports.get(usize::from(index.0))
     }
 
-    /// Sessions that each worker has room for: one for each `[[session]]` when all of them name their source, else
-    /// [`Coded::max_sessions`], since any number of sources can then turn up.
+    /// Sessions that each worker has room for: one for each `[[session]]` that names its source, and
+    /// [`Coded::max_sessions`] more when any takes any source, since any number of sources can then turn up.
     pub fn session_places(&self) -> usize {
-        let most = usize::from(self.coded.max_sessions);
-        match self.sessions.iter().all(|session| session.source.is_some()) {
-            true => most.min(self.sessions.len()),
-            false => most,
-        }
+        let named = self.sessions.iter().filter(|session| session.source.is_some()).count();
+        let any = match named < self.sessions.len() {
+            true => usize::from(self.coded.max_sessions),
+            false => 0,
+        };
+        named + any
     }
 
     /// Memory that the generations of all workers together take when every session is full, in octets.

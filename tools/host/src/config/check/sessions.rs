@@ -20,21 +20,7 @@ pub(super) fn sessions(findings: &mut Findings, file: &file::File, coded: &Coded
         .map(|(index, port)| (port.name.get_ref().as_str(), PortIndex(index)))
         .collect();
     let mut checker = Checker { findings, index, coded };
-    let most = usize::from(coded.max_sessions);
-    let (most, help) = match most < MAX_SESSIONS {
-        true => (most, "raise `max_sessions` in [coded]"),
-        false => (MAX_SESSIONS, "share the sessions out between two engines"),
-    };
-    if let Some(session) = file.sessions.get(most) {
-        checker.findings.add(
-            Problem::new(format!(
-                "{} sessions are more than there is room for",
-                file.sessions.len()
-            ))
-            .at(session.role.span(), format!("the first beyond {most}"))
-            .help(help),
-        );
-    }
+    checker.room(&file.sessions);
     let sessions = file.sessions.iter().filter_map(|session| checker.session(session)).collect();
     for (n, second) in file.sessions.iter().enumerate() {
         let before = file.sessions.get(..n).unwrap_or_default();
@@ -65,6 +51,30 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    /// Whether the engine has room for the sessions. Those that name their source have places of their own.
+    fn room(&mut self, sessions: &[file::Session]) {
+        let count = sessions.len();
+        if let Some(session) = sessions.get(MAX_SESSIONS) {
+            self.findings.add(
+                Problem::new(format!("{count} sessions are more than an engine can have"))
+                    .at(session.role.span(), format!("the first beyond {MAX_SESSIONS}"))
+                    .help("share the sessions out between two engines"),
+            );
+        }
+        let most = usize::from(self.coded.max_sessions);
+        let of_any_source = sessions.iter().filter(|session| session.source.is_none());
+        if let Some(session) = of_any_source.clone().nth(most) {
+            let count = of_any_source.count();
+            self.findings.add(
+                Problem::new(format!(
+                    "{count} sessions of any source are more than `max_sessions` has room for"
+                ))
+                .at(session.role.span(), format!("the first beyond {most}"))
+                .help("raise `max_sessions` in [coded], or name the sessions' sources"),
+            );
+        }
+    }
+
     fn duplicate(&mut self, first: &file::Session, second: &file::Session) {
         let both_exact = first.source.is_some() && second.source.is_some();
         self.findings.add(
