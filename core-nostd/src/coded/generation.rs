@@ -79,6 +79,11 @@ impl Generation {
         }
     }
 
+    /// Whether a destination still lacks packets of it.
+    pub(super) fn is_undecoded(&self) -> bool {
+        matches!(&self.coding, Coding::Destination(decoder) if !decoder.is_complete())
+    }
+
     /// Whether anything of it was sent, or is about to be.
     pub(super) fn was_sent(&self) -> bool {
         !self.fresh_on.is_empty() || self.sent.iter().any(|sent| *sent > 0)

@@ -106,6 +106,8 @@ named_enum! {
         GenerationsFlushed = "generations_flushed",
         /// Those of them that a link still waited to send from.
         GenerationsFlushedUnsent = "generations_flushed_unsent",
+        /// Those of them that a destination had not decoded: what was in them is lost.
+        GenerationsLost = "generations_lost",
         /// Packets that told something new.
         PacketsInnovative = "packets_innovative",
         /// Packets made by a source.

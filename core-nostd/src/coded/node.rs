@@ -401,6 +401,9 @@ impl<'m> CodedNode<'m> {
             && let Some(oldest) = session.to_flush()
         {
             counters.event(CodedEvent::GenerationsFlushed);
+            if pool.get(oldest).is_some_and(Generation::is_undecoded) {
+                counters.event(CodedEvent::GenerationsLost);
+            }
             if flush(pool, links, session, oldest) {
                 counters.event(CodedEvent::GenerationsFlushedUnsent);
             }

@@ -50,7 +50,8 @@ impl Network {
         }
         if let Some(there) = namespace::with_prefix(&format!("{}-", layout.prefix))?.first() {
             return Err(Error::Busy(format!(
-                "the namespace {} is there already; `heddle testbed down` removes what an earlier run has left",
+                "the namespace {} is there already: another testbed is up, or was left by a run that was killed; \
+                 `heddle testbed down` ends and removes whichever it is",
                 there.name()
             )));
         }

@@ -95,17 +95,23 @@ pub fn comparison(
     for (name, scheme) in [("  CODED IP", coded), ("  SSIM (kernel, one tree)", ssim)] {
         if let Some(scheme) = scheme {
             let ratio = format!("{:.3}", scheme.goodput_ratio);
-            rows.push([name.to_owned(), units::rate(scheme.lowest_goodput), ratio]);
+            rows.push(match scheme.all_right {
+                true => [name.to_owned(), units::rate(scheme.lowest_goodput), ratio],
+                false => [name.to_owned(), "not complete".to_owned(), String::new()],
+            });
         }
     }
     let mut text = table(&["", "lowest rate", "of max-flow"], rows);
     text += "\"of max-flow\", measured: the goodput over the max-flow times the share of the frames that is payload.\n";
-    if let Some(ratios) = ratios {
+    let complete = [coded, ssim].into_iter().flatten().all(|scheme| scheme.all_right);
+    if let Some(ratios) = ratios.filter(|_| complete) {
         text += &format!(
             "\n{:.2} x  measured: CODED IP over the kernel's one tree\n\
+             {:.2} x  measured: CODED IP over what the best packing of trees could carry with plain IP's headers\n\
              {:.2} x  in theory: the max-flow over one tree\n\
              {:.2} x  in theory: the max-flow over the best packing of trees, which is what routing could do at most\n",
             ratios.measured_coded_over_one_tree,
+            ratios.measured_coded_over_best_packing,
             ratios.max_flow_over_one_tree,
             ratios.max_flow_over_best_packing,
         );

@@ -159,6 +159,8 @@ pub fn transfer(
     let seconds = sent_for.unwrap_or_else(|| start.elapsed()).as_secs_f64();
     let status = sender.wait(shutdown)?;
     if !status.success() {
+        // ^C at a terminal ends the sender, too.
+        shutdown.check()?;
         return Err(Error::Process {
             name: "heddle-send".into(),
             what: format!("failed ({status})"),
