@@ -15,7 +15,7 @@ use heddle_host::metrics::Stats;
 
 use crate::outbox::{Outbox, PortOutbox, Way};
 use crate::published::Published;
-use crate::settings::{coded_node, generation_memory, senders};
+use crate::settings::{coded_node, senders};
 use crate::worker::{Handover, Input, Received, Worker};
 
 /// Frames that may wait between two workers.
@@ -221,8 +221,7 @@ fn eal_config(config: &Config) -> EalConfig {
 
 /// Refuses what the machine has no memory for, while that can still be said plainly.
 fn check_memory(config: &Config) -> Result<(), EngineError> {
-    let workers = config.engine.lcores.len() as u64;
-    let sessions_mib = generation_memory(config).saturating_mul(workers) / MIB;
+    let sessions_mib = config.generations_octets() / MIB;
     let eal_mib = u64::from(config.engine.memory_mib);
     // A machine that does not tell how much it has is taken to have enough.
     let machine_mib = machine_memory_mib().unwrap_or(u64::MAX);

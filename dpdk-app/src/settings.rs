@@ -30,7 +30,7 @@ pub fn coded_node(config: &Config, macs: &[[u8; 6]]) -> Result<CodedNode<'static
         })
         .collect();
     let rules: Vec<SessionRule> = config.sessions.iter().map(session_rule).collect();
-    let sessions = session_places(config);
+    let sessions = config.session_places();
     let generations = sessions * usize::from(settings.ses_max_gen);
     let memory = Memory {
         sessions: Vec::leak((0..sessions).map(|_| Session::new()).collect()),
@@ -60,20 +60,6 @@ pub fn senders(config: &Config, number: usize) -> usize {
         }
     }
     sends.into_iter().filter(|sends| *sends).count()
-}
-
-/// Sessions that can live at a time: one for each rule that names its source, and as many more as are allowed when any rule
-/// takes any source.
-fn session_places(config: &Config) -> usize {
-    let named = config.sessions.iter().filter(|session| session.source.is_some()).count();
-    let any = if named < config.sessions.len() { config.coded.max_sessions } else { 0 };
-    named + usize::from(any)
-}
-
-/// Octets that the generations of one worker can fill.
-pub fn generation_memory(config: &Config) -> u64 {
-    let generations = session_places(config) as u64 * u64::from(config.coded.ses_max_gen);
-    generations.saturating_mul(generation_octets(&settings(&config.coded, 0)) as u64)
 }
 
 fn settings(coded: &config::Coded, seed: u64) -> Settings {

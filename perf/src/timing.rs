@@ -1,5 +1,6 @@
 //! Timing on one pinned core, in CPU time of the thread.
 
+use dpdk::thread_cpu_time;
 use std::time::Duration;
 
 /// Rounds of each measurement; its result is the median.
@@ -42,14 +43,6 @@ pub fn pin_to_current_cpu() -> std::io::Result<usize> {
         return Err(std::io::Error::last_os_error());
     }
     Ok(cpu)
-}
-
-/// The CPU time that this thread has used.
-pub fn thread_cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` lives through the call, which writes it.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The time of `repetitions` runs.

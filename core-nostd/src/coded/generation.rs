@@ -33,8 +33,9 @@ pub struct Generation {
     pub(super) session: u16,
     /// The ports that packets of it came in on.
     pub(super) seen_on: PortSet,
-    /// Its place among the generations that are held back until all inputs have brought something.
+    /// Until when it is held back, at most, for all inputs to bring something.
     pub(super) held_back: Option<Instant>,
+    /// Its place among the generations that are held back.
     pub(super) holding: Neighbours,
     /// What is held of it (`gen_buf_pointer` points there).
     pub(super) coding: Coding,
@@ -145,7 +146,8 @@ pub(super) struct Pool<'m> {
     vacant: List,
 }
 
-fn by_update(generation: &mut Generation) -> Option<&mut Neighbours> {
+/// Where the list of a session's generations, or that of vacant places, has its neighbours.
+pub(super) fn by_update(generation: &mut Generation) -> Option<&mut Neighbours> {
     Some(&mut generation.by_update)
 }
 

@@ -1,7 +1,7 @@
 //! The state of sessions, by the names of section III.C.
 
-use super::generation::{Generation, Pool};
-use super::list::{List, Neighbours, Slot};
+use super::generation::{Pool, by_update};
+use super::list::{List, Slot};
 use super::settings::MAX_SES_MAX_GEN;
 use super::window::GenerationWindow;
 use crate::node::{Instant, PortId, PortSet};
@@ -50,10 +50,6 @@ pub struct Session {
     /// In the order of `gen_last_updated_time`.
     by_update: List,
     pub(super) window: GenerationWindow,
-}
-
-fn by_update(generation: &mut Generation) -> Option<&mut Neighbours> {
-    Some(&mut generation.by_update)
 }
 
 impl Default for Session {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
-use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::hosts::receive::sha256;
 use crate::layout;
 use crate::network::{Network, take_down};
 use crate::report::{
@@ -162,14 +162,15 @@ impl<'a> Run<'a> {
             .prefix("heddle-testbed-")
             .tempdir()
             .map_err(Error::io("make a directory for the run"))?;
-        let (file, octets) = match &args.file {
+        let file = match &args.file {
             Some(file) if !file.is_file() => {
                 return Err(Error::Invalid(format!("{} is no regular file", file.display())));
             }
-            Some(file) => (file.clone(), std::fs::read(file).map_err(Error::at("read", file))?),
+            Some(file) => file.clone(),
             None => random_file(&directory.path().join("file"), args.size)?,
         };
-        if octets.is_empty() {
+        let file_octets = std::fs::metadata(&file).map_err(Error::at("read", &file))?.len();
+        if file_octets == 0 {
             return Err(Error::Invalid(format!("{} is empty", file.display())));
         }
         let default = if args.layout.paper { PAPER_PAYLOAD } else { DEFAULT_PAYLOAD };
@@ -179,9 +180,9 @@ impl<'a> Run<'a> {
             payload: args.payload.map_or(default, usize::from),
             programs: args.bin_dir.clone().unwrap_or_else(programs_beside_this_one),
             directory,
+            sha256: sha256(&file)?,
             file,
-            file_octets: octets.len() as u64,
-            sha256: hex(&Sha256::digest(&octets)),
+            file_octets,
             args,
         })
     }
@@ -318,7 +319,7 @@ fn progress_bar(octets: u64) -> ProgressBar {
 }
 
 /// Octets that no two blocks of which are alike, the same in each run.
-fn random_file(path: &Path, octets: u64) -> Result<(PathBuf, Vec<u8>)> {
+fn random_file(path: &Path, octets: u64) -> Result<PathBuf> {
     let octets = usize::try_from(octets)
         .ok()
         .filter(|octets| *octets <= 1 << 32)
@@ -326,9 +327,5 @@ fn random_file(path: &Path, octets: u64) -> Result<(PathBuf, Vec<u8>)> {
     let mut file = vec![0; octets];
     StdRng::seed_from_u64(22).fill_bytes(&mut file);
     std::fs::write(path, &file).map_err(Error::at("write", path))?;
-    Ok((path.to_path_buf(), file))
-}
-
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    Ok(path.to_path_buf())
 }

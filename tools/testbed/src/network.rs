@@ -66,21 +66,6 @@ impl Network {
         Ok(network)
     }
 
-    /// The network that an earlier [`Network::set_up`] with the same layout has left standing by [`Network::leave_standing`].
-    /// It is not taken down at the end.
-    ///
-    /// # Errors
-    /// When it does not stand.
-    pub fn standing(layout: Layout) -> Result<Self> {
-        let there = namespace::with_prefix(&format!("{}-", layout.prefix))?;
-        let missing =
-            layout.nodes().map(|node| layout.namespace(node)).find(|it| !there.contains(it));
-        match missing {
-            Some(missing) => Err(Error::Busy(format!("the namespace {} is gone", missing.name()))),
-            None => Ok(Self { layout, keep: true }),
-        }
-    }
-
     /// Does not take the network down at the end.
     pub fn leave_standing(mut self) {
         self.keep = true;

@@ -68,8 +68,6 @@ pub struct TransferResult {
     pub hosts: Vec<HostResult>,
     /// Octets that each link delivered, in the topology's order.
     pub link_octets: Vec<u64>,
-    /// Seconds that the sender wrote.
-    pub seconds: f64,
 }
 
 impl TransferResult {
@@ -132,9 +130,7 @@ pub fn transfer(
     await_joins(&statuses, hosts.len(), shutdown)?;
 
     let before = network.counters()?;
-    let start = Instant::now();
     let mut sender = start_sender(network, what)?;
-    let mut sent_for = None;
     let mut so_far: BTreeMap<usize, u64> = (0..hosts.len()).map(|number| (number, 0)).collect();
     let mut done: BTreeMap<usize, Received> = BTreeMap::new();
     while done.len() < hosts.len() {
@@ -152,11 +148,7 @@ pub fn transfer(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         tell(Progress { octets: so_far.values().copied().min().unwrap_or(0), total });
-        if sent_for.is_none() && sender.ended()?.is_some() {
-            sent_for = Some(start.elapsed());
-        }
     }
-    let seconds = sent_for.unwrap_or_else(|| start.elapsed()).as_secs_f64();
     let status = sender.wait(shutdown)?;
     if !status.success() {
         // ^C at a terminal ends the sender, too.
@@ -190,7 +182,6 @@ pub fn transfer(
                 octets(&after).saturating_sub(octets(&before))
             })
             .collect(),
-        seconds,
     })
 }
 
