@@ -45,17 +45,13 @@ fn a_file_reaches_twelve_hosts() {
             link.name()
         );
     }
+    let stats = bed.stop();
     for (node, counter) in
         [("S", "datagrams_taken"), ("G", "datagrams_delivered"), ("H", "generations_decoded")]
     {
-        assert_eq!(
-            bed.coded.stats(node).unwrap().counters[counter],
-            GENERATIONS,
-            "{counter} at {node}"
-        );
+        assert_eq!(stats[node].counters[counter], GENERATIONS, "{counter} at {node}");
     }
-    assert_eq!(bed.coded.stats("E").unwrap().counters["packets_innovative"], 2 * GENERATIONS);
-    bed.stop();
+    assert_eq!(stats["E"].counters["packets_innovative"], 2 * GENERATIONS);
 }
 
 /// D lies on one of H's three disjoint paths and on none of G's and I's.
@@ -103,6 +99,5 @@ fn a_killed_switch_takes_only_its_own_share_with_it() {
             "more is missing than passed in {gap:?}: {host:?}"
         );
     }
-    assert!(bed.coded.stats("D").unwrap().counters["packets_recoded"] > 0);
-    bed.stop();
+    assert!(bed.stop()["D"].counters["packets_recoded"] > 0);
 }

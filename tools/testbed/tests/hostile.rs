@@ -217,7 +217,9 @@ fn hostile_frames_are_counted_and_harm_no_transfer() {
         assert!(host.right, "{host:?}");
     }
 
-    let counters = bed.coded.stats("E").unwrap().counters;
+    let growth = resident_octets(&switch).saturating_sub(resident);
+    assert!(growth < GROWTH, "the engine has grown by {growth} octets");
+    let counters = &bed.stop()["E"].counters;
     for (counter, count) in expected {
         assert_eq!(counters[counter], count, "{counter} in {counters:?}");
     }
@@ -232,7 +234,4 @@ fn hostile_frames_are_counted_and_harm_no_transfer() {
         "only honest generations take memory: {counters:?}"
     );
     assert_eq!(counters["sessions_started"], 1);
-    let growth = resident_octets(&switch).saturating_sub(resident);
-    assert!(growth < GROWTH, "the engine has grown by {growth} octets");
-    bed.stop();
 }

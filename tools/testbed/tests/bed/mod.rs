@@ -1,8 +1,10 @@
 //! A coded network that stands in namespaces, with a file to carry over it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+use heddle_host::metrics::Stats;
 use heddle_testbed::hosts::receive::sha256;
 use heddle_testbed::layout::Layout;
 use heddle_testbed::network::Network;
@@ -71,9 +73,13 @@ impl Bed {
             .unwrap()
     }
 
-    /// Ends the engines in good order, and then the network.
-    pub fn stop(self) {
-        self.coded.stop().unwrap();
+    /// Ends the engines in good order, and then the network; what the engine of each node has counted in the end. A running
+    /// engine publishes its counters only now and then, so that the last ones may be missing there.
+    pub fn stop(self) -> BTreeMap<String, Stats> {
+        let stats = self.coded.stop().unwrap();
+        let nodes: Vec<&str> = self.network.layout().topology.nodes().collect();
+        assert_eq!(nodes.len(), stats.len());
+        nodes.into_iter().map(str::to_owned).zip(stats).collect()
     }
 }
 
