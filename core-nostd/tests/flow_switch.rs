@@ -189,7 +189,7 @@ fn a_name_decides_where_a_packet_goes() {
         let prefixes: [(&[u8], u8); 3] =
             [(b"\x08\x03tno", 1), (b"\x08\x01t", 2), (b"\x08\x01x\x08\x03tno", 3)];
         for (prefix, to) in prefixes {
-            let matching = Match { fields, mask, name: name(prefix) };
+            let matching = Match { fields, mask, name: name(prefix), program: None };
             rule(switch, 0, 10, matching, &rewrite(to, to));
         }
         let frame = udp_v4([10, 0, 0, 1], [10, 0, 0, 2], (6363, 6363), INTEREST);
@@ -216,7 +216,7 @@ fn a_name_decides_where_a_packet_goes() {
         // A name of nothing.
         let frame = udp_v4([10, 0, 0, 1], [10, 0, 0, 2], (6363, 6363), b"\x05\x02\x07\x00");
         assert_eq!(receive(switch, 0, &frame), Err(FlowDrop::Ndn(NdnError::EmptyName)));
-        let at = Switch::COUNTER_NAMES.iter().position(|name| *name == "ndn_empty_name").unwrap();
+        let at = <Switch>::COUNTER_NAMES.iter().position(|name| *name == "ndn_empty_name").unwrap();
         assert_eq!(switch.counters()[at], 1);
         switch.drops_malformed_names = false;
         assert_eq!(receive(switch, 0, &frame), Err(FlowDrop::Flow(FlowError::NoMatch)));
@@ -353,7 +353,7 @@ fn a_tunnel_gives_its_key_to_the_next_table() {
             ..Fields::default()
         };
         let to = Instructions::applying(&[port(4)]).unwrap();
-        rule(switch, 3, 1, Match { fields, mask, name: None }, &to);
+        rule(switch, 3, 1, Match { fields, mask, ..Match::default() }, &to);
         assert_eq!(receive(switch, 0, &carried[0].1), Ok(vec![(4, inner)]));
     });
 }
@@ -402,6 +402,7 @@ fn action_sets_have_their_order() {
             fields: Fields { in_port: port, ..Fields::default() },
             mask: Fields { in_port: u32::MAX, ..Fields::default() },
             name: None,
+            program: None,
         };
         rule(switch, 0, 1, in_port(1), &write(&[port(1), set]));
         let second = Instructions {
@@ -475,7 +476,7 @@ fn groups_send_to_all_one_or_the_first_alive() {
             let fields = Fields { in_port: 1, vlan_priority: id as u8, ..Fields::default() };
             let mask = Fields { vlan_priority: 7, ..Fields::default() };
             let to = Instructions::applying(&[Action::Group(id)]).unwrap();
-            rule(switch, 0, 1, Match { fields, mask, name: None }, &to);
+            rule(switch, 0, 1, Match { fields, mask, ..Match::default() }, &to);
         }
         let tagged = |id: u8, port: u16| {
             let frame = udp_v4([10, 0, 0, 1], [10, 0, 0, 2], (port, 2), b"x");
@@ -537,7 +538,7 @@ fn fragments_go_where_their_first_went() {
         switch.tables.remove(id);
         assert_eq!(receive(switch, 0, &frames[1]), no_match);
         let at =
-            |name: &str| Switch::COUNTER_NAMES.iter().position(|found| *found == name).unwrap();
+            |name: &str| <Switch>::COUNTER_NAMES.iter().position(|found| *found == name).unwrap();
         assert_eq!(switch.counters()[at("ndn_fragment_without_first")], 3);
     });
 }
@@ -563,7 +564,7 @@ fn without_frames_for_copies_the_rest_still_goes() {
         let mut engine = SimEngine { frames_left: Some(1), ..SimEngine::default() };
         let verdict = switch.receive(NOW, PortId(0), &mut frame, &mut engine);
         assert_eq!((verdict, engine.sent.len()), (Verdict::Forward(PortId(3)), 1));
-        let at = Switch::COUNTER_NAMES.iter().position(|name| *name == "flow_no_frames").unwrap();
+        let at = <Switch>::COUNTER_NAMES.iter().position(|name| *name == "flow_no_frames").unwrap();
         assert_eq!(switch.counters()[at], 1);
     });
 }

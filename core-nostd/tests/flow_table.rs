@@ -212,6 +212,7 @@ fn run(steps: Vec<Step>, places: usize) {
                         fields: plain.fields,
                         mask: plain.mask,
                         name: plain.name.as_deref().map(|name| Name::new(name).unwrap()),
+                        program: None,
                     },
                     instructions: &to_port(plain.port),
                     cookie: 7,
@@ -327,7 +328,7 @@ fn kinds_of_rules_are_bounded() {
     let mut results = Vec::new();
     for bits in 1..=300u32 {
         let mask = Fields { in_port: bits, ..Fields::default() };
-        let matching = Match { fields: mask, mask, name: None };
+        let matching = Match { fields: mask, mask, ..Match::default() };
         let flow = Flow {
             table: 0,
             priority: bits as u16,

@@ -86,6 +86,7 @@ fn switch(input: &[u8], octets: &mut [u8]) {
                 fields: black_box(Fields::default()),
                 mask: black_box(Fields::default()),
                 name: Name::new(input).ok(),
+                program: black_box(None),
             },
             instructions: black_box(&instructions),
             cookie: 0,

@@ -16,6 +16,7 @@ mod hash;
 mod instructions;
 mod packet;
 mod packet_in;
+mod programs;
 mod rule;
 mod switch;
 mod table;
@@ -27,9 +28,10 @@ pub use group::{Bucket, Group, GroupError, GroupKind, Groups, MAX_BUCKETS};
 pub use instructions::{Instructions, SharedInstructions};
 pub use packet::Packet;
 pub use packet_in::{PacketIn, PacketInReason, PacketIns};
+pub use programs::{MAX_PROGRAM_RUNS, NoPrograms, ProgramMatch, ProgramPlace, Programs};
 pub use rule::{Flow, MAX_NAME_COMPONENTS, Match, NameChunk, Rule, RuleId, Timeouts};
 pub use switch::{FlowDrop, FragmentPath, MAX_TABLES, Switch, SwitchMemory};
-pub use table::{FlowTable, RuleBucket, TableError, TableMemory};
+pub use table::{FlowTable, MAX_ALIKE, RuleBucket, TableError, TableMemory};
 pub use tunnel::{Encapsulation, Endpoints, Tunnel};
 
 use crate::named::named_enum;
@@ -61,5 +63,7 @@ named_enum! {
         GroupDead = "flow_group_dead",
         /// The queue to the controller is full.
         ControllerQueueFull = "flow_controller_queue_full",
+        /// Rules asked for more runs of programs than one packet may cause in a table; those beyond do not match.
+        ProgramRuns = "flow_program_runs",
     }
 }

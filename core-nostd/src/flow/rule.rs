@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::instructions::Instructions;
+use super::programs::ProgramMatch;
 use crate::ndn::Name;
 use crate::node::Instant;
 
@@ -23,6 +24,8 @@ pub struct Match<'n> {
     pub mask: Fields,
     /// A prefix of the packet's name. The root prefix asks for a packet that has a name.
     pub name: Option<Name<'n>>,
+    /// What a program must say of the packet. It runs only when all else matches.
+    pub program: Option<ProgramMatch>,
 }
 
 /// When a rule ends by itself, in seconds; 0 is never.
@@ -74,6 +77,8 @@ pub struct Rule {
     pub(super) more_name: u32,
     /// The next rule of the same bucket, or the next free place.
     pub(super) next: u32,
+    /// The next rule that differs in priority or program only: they hang together from the highest priority down.
+    pub(super) alike: u32,
     pub(super) priority: u16,
     pub(super) is_live: bool,
     pub(super) fields: Fields,
@@ -82,6 +87,7 @@ pub struct Rule {
     pub(super) timeouts: Timeouts,
     pub(super) flags: u16,
     pub(super) cookie: u64,
+    pub(super) program: Option<ProgramMatch>,
     pub(super) packets: u64,
     pub(super) octets: u64,
     pub(super) added: Instant,
@@ -98,6 +104,7 @@ impl Rule {
             subtable: 0,
             more_name: NONE,
             next: NONE,
+            alike: NONE,
             priority: 0,
             is_live: false,
             fields: Fields::NONE,
@@ -106,6 +113,7 @@ impl Rule {
             timeouts: Timeouts { idle_s: 0, hard_s: 0 },
             flags: 0,
             cookie: 0,
+            program: None,
             packets: 0,
             octets: 0,
             added: Instant::ZERO,
@@ -126,6 +134,11 @@ impl Rule {
     /// The values that it matches, zero where they do not count.
     pub const fn fields(&self) -> &Fields {
         &self.fields
+    }
+
+    /// What a program must say of packets.
+    pub const fn program(&self) -> Option<&ProgramMatch> {
+        self.program.as_ref()
     }
 
     /// When it ends.
@@ -151,6 +164,11 @@ impl Rule {
     /// When it was added.
     pub const fn added(&self) -> Instant {
         self.added
+    }
+
+    /// What rules that are alike are in order of: the highest priority first and, within it, those with a program.
+    pub(super) const fn rank(&self) -> (u16, bool) {
+        (self.priority, self.program.is_some())
     }
 
     /// Whether it has ended by one of its time-outs.

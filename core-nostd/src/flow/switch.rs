@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::group::{GroupKind, Groups, flow_hash};
 use super::packet::Packet;
 use super::packet_in::{PacketIn, PacketInReason, PacketIns};
+use super::programs::{NoPrograms, ProgramPlace, Programs, Verdicts};
 use super::rule::RuleId;
 use super::table::{FlowTable, TableMemory};
 use super::{FlowError, Group};
@@ -59,13 +60,15 @@ const COUNTER_NAMES: [&str; COUNTERS] = {
 
 /// The state of one switch on one core.
 #[derive(Debug)]
-pub struct Switch<'m> {
+pub struct Switch<'m, P = NoPrograms> {
     /// The rules.
     pub tables: FlowTable<'m>,
     /// The groups.
     pub groups: Groups<'m>,
     /// Frames for the controller.
     pub packet_ins: PacketIns<'m>,
+    /// The programs that rules match by.
+    pub programs: P,
     /// Whether malformed named-data packets are dropped (the default), or may match rules that ask for no name.
     pub drops_malformed_names: bool,
     fragments: FragmentFlows<'m, FragmentPath>,
@@ -156,14 +159,27 @@ struct Way<'s, 'm, E: Engine> {
 }
 
 impl<'m> Switch<'m> {
-    /// A switch with these ports and no rule, in memory of the caller. Each port sends frames of up to
+    /// A switch with these ports, no rule and no programs, in memory of the caller. Each port sends frames of up to
     /// 1514 octets until [`Switch::set_port`] says otherwise.
     pub fn new(memory: SwitchMemory<'m>, ports: PortSet, secret: u64) -> Self {
+        Self::with_programs(memory, ports, secret, NoPrograms)
+    }
+}
+
+impl<'m, P: Programs> Switch<'m, P> {
+    /// The same with programs.
+    pub fn with_programs(
+        memory: SwitchMemory<'m>,
+        ports: PortSet,
+        secret: u64,
+        programs: P,
+    ) -> Self {
         Self {
             tables: FlowTable::new(memory.tables, secret),
             groups: Groups::new(memory.groups),
             packet_ins: PacketIns::new(memory.packet_ins, memory.packet_in_octets),
             fragments: FragmentFlows::new(memory.fragments, FRAGMENT_LIFETIME, secret),
+            programs,
             drops_malformed_names: true,
             ports: Ports { all: ports, up: ports, mtu_octets: [1514; MAX_PORTS] },
             counters: Counters([0; COUNTERS]),
@@ -338,7 +354,20 @@ impl<'m> Switch<'m> {
             }
         }
         self.tables.prepare(packet.name.as_ref());
-        Ok(self.tables.lookup_prepared(walk.table, &walk.fields, packet.name.as_ref()))
+        let place = ProgramPlace { table: walk.table, in_port };
+        let mut verdicts = Verdicts::new(&mut self.programs, place, octets);
+        let name = packet.name.as_ref();
+        let found = self
+            .tables
+            .lookup_prepared(walk.table, &walk.fields, name, |wanted| verdicts.accept(wanted));
+        if let Some(problem) = verdicts.problem() {
+            self.counters.add(FlowDrop::Flow(problem));
+        }
+        let program = found.and_then(|id| self.tables.rule(id)?.program());
+        if let Some(program) = program {
+            self.programs.hit(program.program);
+        }
+        Ok(found)
     }
 
     /// A rule that the first fragment met, if it is still there.
@@ -520,7 +549,7 @@ impl<E: Engine> Way<'_, '_, E> {
     }
 }
 
-impl Node for Switch<'_> {
+impl<P: Programs> Node for Switch<'_, P> {
     type DropReason = FlowDrop;
 
     const COUNTER_NAMES: &'static [&'static str] = &COUNTER_NAMES;

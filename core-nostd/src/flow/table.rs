@@ -9,6 +9,7 @@ use super::action::sort;
 use super::fields::Fields;
 use super::hash::{Prefixes, equal_under, hash_fields, join, tag};
 use super::instructions::{InstructionStore, Instructions, SharedInstructions};
+use super::programs::ProgramMatch;
 use super::rule::{
     CHUNK_OCTETS, Flow, INLINE_NAME_OCTETS, MAX_NAME_COMPONENTS, Match, NONE, NameChunk, Rule,
     RuleId,
@@ -22,6 +23,9 @@ const MAX_SUBTABLES: usize = 256;
 
 /// The number of components of rules without a name.
 const NO_NAME: u8 = u8::MAX;
+
+/// Rules of one table that differ in priority or program only, at most. A packet may look at each of them.
+pub const MAX_ALIKE: usize = 256;
 
 /// Rules in one bucket before it overflows.
 const SLOTS: usize = 8;
@@ -41,6 +45,8 @@ pub enum TableError {
     NameTooDeep,
     /// A table that goes to itself or back.
     GotoTable,
+    /// More than [`MAX_ALIKE`] rules that differ in priority or program only.
+    TooManyAlike,
 }
 
 /// A place that rules are found by, on memory of the caller: one cache line.
@@ -231,6 +237,13 @@ impl<'m> FlowTable<'m> {
         };
         let fields = flow.matching.fields.masked(&flow.matching.mask);
         let hash = self.rule_hash(subtable, &fields, flow.matching.name.as_ref());
+        let head = self.head(hash, subtable, &fields, name);
+        if self.alike(head).count() >= MAX_ALIKE {
+            self.instructions.release(instructions);
+            self.free_name_chunks(more_name);
+            self.close_subtable(subtable);
+            return Err(TableError::TooManyAlike);
+        }
         let at = self.free_rule;
         let Some(rule) = self.rules.get_mut(at as usize) else { return Err(TableError::RulesFull) };
         self.free_rule = rule.next;
@@ -245,6 +258,7 @@ impl<'m> FlowTable<'m> {
             subtable,
             more_name,
             next: NONE,
+            alike: NONE,
             priority: flow.priority,
             is_live: true,
             fields,
@@ -253,13 +267,14 @@ impl<'m> FlowTable<'m> {
             timeouts: flow.timeouts,
             flags: flow.flags,
             cookie: flow.cookie,
+            program: flow.matching.program,
             packets: 0,
             octets: 0,
             added: now,
             used: now,
         };
         let id = RuleId { at, generation: rule.generation };
-        self.link(at, hash);
+        self.hang(at, head);
         self.raise_priority(subtable, flow.priority);
         self.count += 1;
         Ok(id)
@@ -287,7 +302,7 @@ impl<'m> FlowTable<'m> {
         let Some(rule) = self.rule(id) else { return };
         let (hash, subtable, instructions, more) =
             (rule.hash, rule.subtable, rule.instructions, rule.more_name);
-        self.unlink(id.at, hash);
+        self.unhang(id.at, hash);
         self.free_name_chunks(more);
         self.instructions.release(instructions);
         if let Some(rule) = self.rules.get_mut(id.at as usize) {
@@ -297,12 +312,7 @@ impl<'m> FlowTable<'m> {
             self.free_rule = id.at;
         }
         self.count = self.count.saturating_sub(1);
-        let Some(kind) = self.subtables.get_mut(usize::from(subtable)) else { return };
-        kind.rules = kind.rules.saturating_sub(1);
-        if kind.rules == 0 {
-            self.order.retain(|at| *at != subtable);
-            self.update_depth();
-        }
+        self.close_subtable(subtable);
     }
 
     /// The rule of exactly this table, priority and match.
@@ -320,9 +330,9 @@ impl<'m> FlowTable<'m> {
         let fields = matching.fields.masked(&matching.mask);
         let hash = self.rule_hash(subtable, &fields, matching.name.as_ref());
         let name = matching.name.map_or(&[][..], |name| name.value());
-        self.candidates(hash).find_map(|(at, rule)| {
-            let is_it =
-                rule.priority == priority && self.is_match(rule, hash, subtable, &fields, name);
+        let head = self.head(hash, subtable, &fields, name);
+        self.alike(head).find_map(|(at, rule)| {
+            let is_it = rule.priority == priority && rule.program == matching.program;
             is_it.then_some(RuleId { at, generation: rule.generation })
         })
     }
@@ -349,7 +359,8 @@ impl<'m> FlowTable<'m> {
         self.prefixes.set(name, self.depth, self.secret);
     }
 
-    /// The best rule of `table` for a packet: the highest priority and, within it, the longest name.
+    /// The best rule of `table` for a packet: the highest priority and, within it, the longest name. Rules that ask for a program do
+    /// not match here: [`super::Switch`] runs programs.
     pub fn lookup(
         &mut self,
         table: u8,
@@ -357,7 +368,7 @@ impl<'m> FlowTable<'m> {
         name: Option<&Name<'_>>,
     ) -> Option<RuleId> {
         self.prepare(name);
-        self.lookup_prepared(table, fields, name)
+        self.lookup_prepared(table, fields, name, |_| false)
     }
 
     pub(super) fn lookup_prepared(
@@ -365,6 +376,7 @@ impl<'m> FlowTable<'m> {
         table: u8,
         fields: &Fields,
         name: Option<&Name<'_>>,
+        mut accept: impl FnMut(&ProgramMatch) -> bool,
     ) -> Option<RuleId> {
         let name = name.map_or(&[][..], |name| name.value());
         let mut best: Option<(u16, u8, RuleId)> = None;
@@ -394,19 +406,24 @@ impl<'m> FlowTable<'m> {
                 }
             };
             let hash = join(fields_hash, name_hash, *number);
-            for (at, rule) in self.candidates(hash) {
-                let rank = (rule.priority, name_rank(kind.depth));
-                if best.is_some_and(|(priority, depth, _)| (priority, depth) >= rank) {
-                    continue;
-                }
-                let prefix = name.get(..end).unwrap_or_default();
-                if rule.hash == hash
+            let prefix = name.get(..end).unwrap_or_default();
+            let head = self.candidates(hash).find(|(_, rule)| {
+                rule.hash == hash
                     && rule.subtable == *number
                     && equal_under(&rule.fields, fields, &kind.mask)
                     && self.has_name(rule, prefix)
-                {
-                    best = Some((rank.0, rank.1, RuleId { at, generation: rule.generation }));
+            });
+            let mut next = head;
+            while let Some((at, rule)) = next {
+                let rank = (rule.priority, name_rank(kind.depth));
+                if best.is_some_and(|(priority, depth, _)| (priority, depth) >= rank) {
+                    break;
                 }
+                if rule.program.as_ref().is_none_or(&mut accept) {
+                    best = Some((rank.0, rank.1, RuleId { at, generation: rule.generation }));
+                    break;
+                }
+                next = self.rules.get(rule.alike as usize).map(|after| (rule.alike, after));
             }
         }
         best.map(|(_, _, id)| id)
@@ -430,6 +447,23 @@ impl<'m> FlowTable<'m> {
             Some(at)
         });
         slots.chain(chain).filter_map(|at| Some((at, self.rules.get(at as usize)?)))
+    }
+
+    /// The first of the rules that match this.
+    fn head(&self, hash: u64, subtable: u16, fields: &Fields, name: &[u8]) -> u32 {
+        let is_it = |rule: &Rule| self.is_match(rule, hash, subtable, fields, name);
+        self.candidates(hash).find(|(_, rule)| is_it(rule)).map_or(NONE, |(at, _)| at)
+    }
+
+    /// The rules alike from this one on.
+    fn alike(&self, head: u32) -> impl Iterator<Item = (u32, &Rule)> {
+        let mut next = head;
+        core::iter::from_fn(move || {
+            let at = next;
+            let rule = self.rules.get(at as usize)?;
+            next = rule.alike;
+            Some((at, rule))
+        })
     }
 
     fn is_match(
@@ -479,6 +513,61 @@ impl<'m> FlowTable<'m> {
 
     fn bucket_of(&self, hash: u64) -> usize {
         hash as usize & self.buckets.len().wrapping_sub(1)
+    }
+
+    /// Puts a rule among those alike, of which `head` is the first.
+    fn hang(&mut self, at: u32, head: u32) {
+        let Some((rank, hash)) = self.rules.get(at as usize).map(|rule| (rule.rank(), rule.hash))
+        else {
+            return;
+        };
+        let before = self.alike(head).take_while(|(_, rule)| rule.rank() >= rank).last();
+        match before.map(|(before, _)| before) {
+            Some(before) => {
+                let Some(before) = self.rules.get_mut(before as usize) else { return };
+                let after = core::mem::replace(&mut before.alike, at);
+                if let Some(rule) = self.rules.get_mut(at as usize) {
+                    rule.alike = after;
+                }
+            }
+            None => {
+                if head != NONE {
+                    self.unlink(head, hash);
+                }
+                self.link(at, hash);
+                if let Some(rule) = self.rules.get_mut(at as usize) {
+                    rule.alike = head;
+                }
+            }
+        }
+    }
+
+    /// Takes a rule out of those alike.
+    fn unhang(&mut self, at: u32, hash: u64) {
+        let Some(rule) = self.rules.get_mut(at as usize) else { return };
+        let after = core::mem::replace(&mut rule.alike, NONE);
+        let (subtable, fields) = (rule.subtable, rule.fields);
+        let first = self.candidates(hash).find(|(first, rule)| {
+            rule.hash == hash
+                && rule.subtable == subtable
+                && rule.fields == fields
+                && (*first == at || self.alike(*first).any(|(_, rule)| rule.alike == at))
+        });
+        match first.map(|(first, _)| first) {
+            Some(first) if first != at => {
+                let before = self.alike(first).find(|(_, rule)| rule.alike == at);
+                let before = before.map_or(NONE, |(before, _)| before);
+                if let Some(before) = self.rules.get_mut(before as usize) {
+                    before.alike = after;
+                }
+            }
+            _ => {
+                self.unlink(at, hash);
+                if after != NONE {
+                    self.link(after, hash);
+                }
+            }
+        }
     }
 
     fn link(&mut self, at: u32, hash: u64) {
@@ -552,6 +641,16 @@ impl<'m> FlowTable<'m> {
         self.order.push(at as u16).ok()?;
         self.update_depth();
         Some(at as u16)
+    }
+
+    /// One rule fewer is in the subtable.
+    fn close_subtable(&mut self, at: u16) {
+        let Some(kind) = self.subtables.get_mut(usize::from(at)) else { return };
+        kind.rules = kind.rules.saturating_sub(1);
+        if kind.rules == 0 {
+            self.order.retain(|other| *other != at);
+            self.update_depth();
+        }
     }
 
     /// Notes that the subtable has a rule of this priority, and keeps the order of the search.

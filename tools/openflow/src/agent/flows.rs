@@ -147,7 +147,7 @@ impl Flows {
             return Err(Refusal::FLOW_OVERLAP);
         }
         let timeouts = Timeouts { idle_s: change.idle_timeout, hard_s: change.hard_timeout };
-        let matching = flow::Match { fields: values, mask: masks, name: None };
+        let matching = flow::Match { fields: values, mask: masks, ..flow::Match::default() };
         // The table replaces a flow of the same match and priority, also when it then has no place for the new one.
         let old = tables.find(change.table, change.priority, &matching);
         let added = tables.add(
