@@ -57,7 +57,7 @@ pub struct Flow<'n, 'i> {
 }
 
 /// A rule, for as long as it is there: a handle of a removed one finds nothing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId {
     pub(super) at: u32,
     pub(super) generation: u32,
@@ -169,6 +169,11 @@ impl Rule {
     /// What rules that are alike are in order of: the highest priority first and, within it, those with a program.
     pub(super) const fn rank(&self) -> (u16, bool) {
         (self.priority, self.program.is_some())
+    }
+
+    /// When it last matched a packet, or when it was added.
+    pub const fn used(&self) -> Instant {
+        self.used
     }
 
     /// Whether it has ended by one of its time-outs.

@@ -3,12 +3,13 @@
 //! [`Framer`] cuts a byte stream, [`Message::decode`] and [`Message::encode`] go from octets to values and back. What cannot be decoded
 //! gives a [`Refusal`]: the type and code of the error message that its sender gets.
 //!
-//! [`agent::Agent`] is the switch's side of a conversation.
+//! [`agent::Agent`] is the switch's side of a conversation, [`datapath::Datapath`] what it asks of the switch.
 //!
 //! Experimenter 0x66666666 carries programs to a switch and matches on their results; see [`Experiment`].
 
 mod action;
 pub mod agent;
+pub mod datapath;
 mod experiment;
 mod flow;
 mod framer;

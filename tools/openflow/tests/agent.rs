@@ -6,8 +6,9 @@ use heddle_core::flow::{
     TableMemory,
 };
 use heddle_core::ndn::FragmentFlow;
-use heddle_core::node::{Engine, Frame, Instant, NoRoom, Node, PortId, Verdict};
+use heddle_core::node::{Instant, PortId, Verdict};
 use heddle_openflow::agent::{Agent, ConnectionId, Outcome};
+use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Action, Body, Bucket, Command, Experiment, Field, FlowFilter, FlowFlags, FlowMod, GroupCommand,
     GroupId, GroupMod, GroupType, Hello, HelloElement, Instruction, Match, Message, NO_BUFFER, Oxm,
@@ -16,48 +17,11 @@ use heddle_openflow::{
 use serde_json::Value;
 use std::time::Duration;
 
-/// A frame without headroom, for rules that only send.
-struct Plain(Vec<u8>);
-
-impl Frame for Plain {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-
-    fn resize(&mut self, len_octets: usize) -> Result<(), NoRoom> {
-        self.0.resize(len_octets, 0);
-        Ok(())
-    }
-
-    fn move_head(&mut self, _: isize) -> Result<(), NoRoom> {
-        Err(NoRoom)
-    }
-}
-
-#[derive(Default)]
-struct Sent(Vec<(PortId, Vec<u8>)>);
-
-impl Engine for Sent {
-    type Frame = Plain;
-
-    fn allocate(&mut self) -> Option<Plain> {
-        Some(Plain(Vec::new()))
-    }
-
-    fn transmit(&mut self, port: PortId, frame: Plain) {
-        self.0.push((port, frame.0));
-    }
-}
-
 fn at(seconds: u64) -> Instant {
     Instant::ZERO.after(Duration::from_secs(seconds))
 }
 
-fn with_agent(test: impl FnOnce(&mut Agent, &mut Switch<'_>)) {
+fn with_agent(test: impl FnOnce(&mut Agent, &mut InProcess<'_>)) {
     let memory = SwitchMemory {
         tables: TableMemory {
             rules: &mut vec![Rule::vacant(); 8],
@@ -70,7 +34,8 @@ fn with_agent(test: impl FnOnce(&mut Agent, &mut Switch<'_>)) {
         packet_ins: &mut [PacketIn::vacant(); 4],
         packet_in_octets: &mut [0; 400],
     };
-    let mut switch = Switch::new(memory, (0..3).map(PortId).collect(), 7);
+    let ports = (0..3).map(PortId).collect();
+    let mut switch = InProcess::new(Switch::new(memory, ports, 7), ports);
     let port = |number| Port { number, name: format!("p{number}"), ..Port::default() };
     test(&mut Agent::new(0x99, (1..4).map(port).collect(), 8), &mut switch);
 }
@@ -80,7 +45,7 @@ fn message(body: Body) -> Vec<u8> {
 }
 
 /// A connection on which both have said hello.
-fn open(agent: &mut Agent, switch: &mut Switch<'_>) -> ConnectionId {
+fn open(agent: &mut Agent, switch: &mut InProcess<'_>) -> ConnectionId {
     let (id, hello) = agent.connect();
     let Body::Hello(hello) = Message::decode(&hello).unwrap().body else { panic!("a hello") };
     assert_eq!(hello, Hello::ours());
@@ -94,7 +59,7 @@ fn said(outcome: &Outcome) -> Vec<(ConnectionId, Body)> {
 }
 
 /// What the agent answers to one message on the connection.
-fn ask(agent: &mut Agent, switch: &mut Switch<'_>, id: ConnectionId, body: Body) -> Vec<Body> {
+fn ask(agent: &mut Agent, switch: &mut InProcess<'_>, id: ConnectionId, body: Body) -> Vec<Body> {
     let outcome = agent.receive(at(1), id, &message(body), switch);
     for (_, octets) in &outcome.send {
         assert_eq!(Message::decode(octets).unwrap().xid, 42);
@@ -153,9 +118,8 @@ fn all_flows() -> FlowFilter {
 }
 
 /// Where a frame from a port goes.
-fn forward(switch: &mut Switch<'_>, from: u8) -> Verdict<&'static str> {
-    let mut frame = Plain(vec![0; 60]);
-    match switch.receive(at(2), PortId(from), &mut frame, &mut Sent::default()) {
+fn forward(switch: &mut InProcess<'_>, from: u8) -> Verdict<&'static str> {
+    match switch.receive(at(2), PortId(from), &[0; 60]).unwrap() {
         Verdict::Forward(port) => Verdict::Forward(port),
         Verdict::Drop(reason) => Verdict::Drop(reason.name()),
         Verdict::Consumed => Verdict::Consumed,
@@ -229,7 +193,7 @@ fn flows_are_added_changed_listed_and_deleted() {
         }
         assert_eq!(forward(switch, 0), Verdict::Forward(PortId(2)));
         assert_eq!(forward(switch, 2), Verdict::Drop("flow_no_match"));
-        let stats = |agent: &mut Agent, switch: &mut Switch<'_>, filter| match &ask(
+        let stats = |agent: &mut Agent, switch: &mut InProcess<'_>, filter| match &ask(
             agent,
             switch,
             id,
@@ -278,7 +242,7 @@ fn flows_are_added_changed_listed_and_deleted() {
         assert_eq!(stats(agent, switch, all_flows()).len(), 1);
         let all = FlowMod { table: 255, ..flow_mod(Command::Delete, Match::default(), vec![]) };
         assert_eq!(ask_unsolicited(agent, switch, id, Body::FlowMod(all)).len(), 1);
-        assert!(switch.tables.is_empty());
+        assert!(switch.switch.tables.is_empty());
     });
 }
 
@@ -340,7 +304,7 @@ fn flows_end_and_their_controllers_hear_of_it() {
         };
         assert_eq!(reasons(&agent.tick(at(6), switch)), [0]);
         assert_eq!(reasons(&agent.tick(at(9), switch)), [1]);
-        assert!(switch.tables.is_empty());
+        assert!(switch.switch.tables.is_empty());
     });
 }
 
@@ -372,7 +336,7 @@ fn groups_carry_flows_and_take_them_along() {
         );
         assert_eq!(refused(&ask(agent, switch, id, Body::FlowMod(flow))), None);
         assert_eq!(forward(switch, 0), Verdict::Forward(PortId(1)));
-        switch.set_port(PortId(1), false, 1514);
+        switch.set_link(PortId(1), false);
         assert_eq!(forward(switch, 0), Verdict::Forward(PortId(2)));
         let modify = group(GroupCommand::Modify, vec![bucket(9)]);
         assert_eq!(refused(&ask(agent, switch, id, modify)), Some(Refusal::GROUP_BAD_WATCH));
@@ -384,7 +348,7 @@ fn groups_carry_flows_and_take_them_along() {
 
 fn ask_unsolicited(
     agent: &mut Agent,
-    switch: &mut Switch<'_>,
+    switch: &mut InProcess<'_>,
     id: ConnectionId,
     body: Body,
 ) -> Vec<Body> {
@@ -444,11 +408,8 @@ fn packets_from_a_controller_go_out() {
             actions: vec![Action::Output { port: PortNumber::FLOOD, max_len: 0 }],
             data: vec![0; 60],
         };
-        let outcome = agent.receive(at(1), id, &message(Body::PacketOut(packet.clone())), switch);
-        let (port, actions, data) = &outcome.packets[0];
-        let mut sent = Sent::default();
-        let verdict = switch.packet_out(*port, actions, &mut Plain(data.clone()), &mut sent);
-        assert_eq!((verdict, sent.0.len()), (Verdict::Forward(PortId(2)), 2));
+        assert_eq!(ask(agent, switch, id, Body::PacketOut(packet.clone())), []);
+        assert_eq!(switch.sent, [0, 1, 2].map(|port| (PortId(port), vec![0; 60])));
         for (change, refusal) in [
             (PacketOut { buffer: 1, ..packet.clone() }, Refusal::BUFFER_UNKNOWN),
             (PacketOut { in_port: PortNumber(8), ..packet }, Refusal::BAD_PORT),

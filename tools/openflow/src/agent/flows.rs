@@ -1,11 +1,12 @@
 //! The flows that controllers have added, as they wrote them.
 
 use super::translate::{Known, fields, table_refusal};
+use crate::datapath::Datapath;
 use crate::flow::{Command, FlowFlags, FlowMod, FlowRemoved};
 use crate::port::{GroupId, PortNumber};
 use crate::stats::{FlowFilter, FlowStats};
 use crate::{ALL_TABLES, Action, Instruction, Match, NO_BUFFER, Refusal};
-use heddle_core::flow::{self, Fields, Flow, FlowTable, MAX_TABLES, RuleId, Timeouts};
+use heddle_core::flow::{self, Fields, Flow, MAX_TABLES, RuleId, Timeouts};
 use heddle_core::node::Instant;
 use std::collections::HashMap;
 
@@ -89,7 +90,7 @@ impl Flows {
         &mut self,
         now: Instant,
         change: &FlowMod,
-        tables: &mut FlowTable<'_>,
+        datapath: &mut dyn Datapath,
         known: &Known<'_>,
     ) -> Result<Vec<FlowRemoved>, Refusal> {
         let is_delete = matches!(change.command, Command::Delete | Command::DeleteStrict);
@@ -110,19 +111,19 @@ impl Flows {
             matching: &change.matching,
         };
         if is_delete {
-            return Ok(self.remove_all(now, tables, End::Delete, |flow| flow.is(&which)));
+            return Ok(self.remove_all(now, datapath, End::Delete, |flow| flow.is(&which)));
         }
         let instructions = known.instructions(change.table, &change.instructions)?;
         if change.buffer != NO_BUFFER {
             return Err(Refusal::BUFFER_UNKNOWN);
         }
         if change.command == Command::Add {
-            self.add(now, change, &which, &instructions, tables)?;
+            self.add(now, change, &which, &instructions, datapath)?;
             return Ok(Vec::new());
         }
         for (id, flow) in &mut self.0 {
             if flow.is(&which) {
-                tables.modify(*id, &instructions).map_err(table_refusal)?;
+                datapath.modify(*id, &instructions).map_err(table_refusal)?;
                 flow.instructions.clone_from(&change.instructions);
             }
         }
@@ -135,7 +136,7 @@ impl Flows {
         change: &FlowMod,
         which: &Which<'_>,
         instructions: &flow::Instructions,
-        tables: &mut FlowTable<'_>,
+        datapath: &mut dyn Datapath,
     ) -> Result<(), Refusal> {
         let (values, masks) = (which.values, which.masks);
         let overlaps = |flow: &Stored| {
@@ -149,8 +150,8 @@ impl Flows {
         let timeouts = Timeouts { idle_s: change.idle_timeout, hard_s: change.hard_timeout };
         let matching = flow::Match { fields: values, mask: masks, ..flow::Match::default() };
         // The table replaces a flow of the same match and priority, also when it then has no place for the new one.
-        let old = tables.find(change.table, change.priority, &matching);
-        let added = tables.add(
+        let old = datapath.find(change.table, change.priority, &matching);
+        let added = datapath.insert(
             now,
             &Flow {
                 table: change.table,
@@ -162,7 +163,7 @@ impl Flows {
                 flags: change.flags.bits(),
             },
         );
-        if let Some(old) = old.filter(|old| tables.rule(*old).is_none()) {
+        if let Some(old) = old.filter(|old| datapath.counters(*old).is_none()) {
             self.0.remove(&old);
         }
         let stored = Stored {
@@ -185,57 +186,57 @@ impl Flows {
         &mut self,
         now: Instant,
         group: GroupId,
-        tables: &mut FlowTable<'_>,
+        datapath: &mut dyn Datapath,
     ) -> Vec<FlowRemoved> {
         let uses = |flow: &Stored| match group {
             GroupId::ALL => flow.actions().any(|action| matches!(action, Action::Group(_))),
             one => flow.uses_group(one),
         };
-        self.remove_all(now, tables, End::GroupDelete, uses)
+        self.remove_all(now, datapath, End::GroupDelete, uses)
     }
 
     /// Ends the flows whose time is over.
-    pub(super) fn expire(&mut self, now: Instant, tables: &mut FlowTable<'_>) -> Vec<FlowRemoved> {
-        let ended: Vec<RuleId> = self
-            .0
-            .keys()
-            .filter(|id| tables.rule(**id).is_some_and(|rule| rule.has_ended(now)))
-            .copied()
-            .collect();
-        let remove = |id: RuleId| {
-            let is_hard = tables.rule(id).is_some_and(|rule| {
-                let hard_s = u64::from(rule.timeouts().hard_s);
-                hard_s != 0 && now.since(rule.added()).as_secs() >= hard_s
-            });
-            let end = if is_hard { End::HardTimeout } else { End::IdleTimeout };
-            self.remove(now, tables, id, end)
+    pub(super) fn expire(&mut self, now: Instant, datapath: &mut dyn Datapath) -> Vec<FlowRemoved> {
+        let over = |limit_s: u16, since: Instant| {
+            limit_s != 0 && now.since(since).as_secs() >= u64::from(limit_s)
         };
-        ended.into_iter().filter_map(remove).collect()
+        let ended: Vec<(RuleId, End)> = self
+            .0
+            .iter()
+            .filter_map(|(id, flow)| {
+                let counters = datapath.counters(*id)?;
+                if over(flow.timeouts.hard_s, counters.added) {
+                    return Some((*id, End::HardTimeout));
+                }
+                over(flow.timeouts.idle_s, counters.used).then_some((*id, End::IdleTimeout))
+            })
+            .collect();
+        ended.into_iter().filter_map(|(id, end)| self.remove(now, datapath, id, end)).collect()
     }
 
     fn remove_all(
         &mut self,
         now: Instant,
-        tables: &mut FlowTable<'_>,
+        datapath: &mut dyn Datapath,
         end: End,
         is_meant: impl Fn(&Stored) -> bool,
     ) -> Vec<FlowRemoved> {
         let meant: Vec<RuleId> =
             self.0.iter().filter(|(_, flow)| is_meant(flow)).map(|(id, _)| *id).collect();
-        meant.into_iter().filter_map(|id| self.remove(now, tables, id, end)).collect()
+        meant.into_iter().filter_map(|id| self.remove(now, datapath, id, end)).collect()
     }
 
     /// Removes a flow; what is told about that, when its controller wants to know.
     fn remove(
         &mut self,
         now: Instant,
-        tables: &mut FlowTable<'_>,
+        datapath: &mut dyn Datapath,
         id: RuleId,
         end: End,
     ) -> Option<FlowRemoved> {
         let flow = self.0.remove(&id)?;
-        let (duration, packets, octets) = counters(now, tables, id);
-        tables.remove(id);
+        let (duration, packets, octets) = counters(now, datapath, id);
+        datapath.remove(id);
         flow.flags.contains(FlowFlags::SEND_FLOW_REM).then_some(FlowRemoved {
             cookie: flow.cookie,
             priority: flow.priority,
@@ -255,7 +256,7 @@ impl Flows {
         &self,
         now: Instant,
         filter: &FlowFilter,
-        tables: &FlowTable<'_>,
+        datapath: &dyn Datapath,
     ) -> Result<Vec<FlowStats>, Refusal> {
         let (values, masks) = fields(&filter.matching)?;
         let which = Which {
@@ -269,7 +270,7 @@ impl Flows {
             matching: &filter.matching,
         };
         let one = |(id, flow): (&RuleId, &Stored)| {
-            let (duration, packets, octets) = counters(now, tables, *id);
+            let (duration, packets, octets) = counters(now, datapath, *id);
             FlowStats {
                 table: flow.table,
                 duration,
@@ -294,9 +295,9 @@ impl Flows {
 }
 
 /// How long a rule has been there, and its packets and octets.
-fn counters(now: Instant, tables: &FlowTable<'_>, id: RuleId) -> ((u32, u32), u64, u64) {
-    tables.rule(id).map_or(((0, 0), 0, 0), |rule| {
-        let age = now.since(rule.added());
-        ((age.as_secs() as u32, age.subsec_nanos()), rule.packets(), rule.octets())
+fn counters(now: Instant, datapath: &dyn Datapath, id: RuleId) -> ((u32, u32), u64, u64) {
+    datapath.counters(id).map_or(((0, 0), 0, 0), |counters| {
+        let age = now.since(counters.added);
+        ((age.as_secs() as u32, age.subsec_nanos()), counters.packets, counters.octets)
     })
 }

@@ -1,14 +1,14 @@
 //! The switch's side of OpenFlow 1.3, as a state machine: octets from controllers in, octets for them out.
 //!
 //! The driver owns sockets, time and frames. It calls [`Agent::connect`] for a new connection, [`Agent::receive`] for what came in on one,
-//! [`Agent::tick`] now and then, and sends what each [`Outcome`] says. Changes are made on the tables of a [`Switch`] between bursts of
-//! frames, so the thread that owns the switch calls the agent.
+//! [`Agent::tick`] now and then, and sends what each [`Outcome`] says. What controllers want of the switch goes to its [`Datapath`].
 
 mod connection;
 mod flows;
 mod translate;
 
 use crate::Body;
+use crate::datapath::Datapath;
 use crate::port::{GroupId, Port, PortNumber, PortStats};
 use crate::stats::{Aggregate, Description, TableFeatures, TableStats};
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 };
 use connection::Connection;
 use flows::Flows;
-use heddle_core::flow::{self, MAX_TABLES, PacketInReason, Switch};
+use heddle_core::flow::{MAX_TABLES, PacketInReason};
 use heddle_core::node::{Instant, PortId, PortSet};
 use std::collections::BTreeMap;
 use translate::{Known, group_kind, group_refusal, port_id};
@@ -32,8 +32,6 @@ pub struct ConnectionId(u32);
 pub struct Outcome {
     /// Octets to send, in order.
     pub send: Vec<(ConnectionId, Vec<u8>)>,
-    /// Packets to hand to [`Switch::packet_out`]: where they count as having come in, the actions, the octets.
-    pub packets: Vec<(PortId, Vec<flow::Action>, Vec<u8>)>,
     /// Connections to close once all is sent.
     pub close: Vec<ConnectionId>,
 }
@@ -43,8 +41,6 @@ pub struct Outcome {
 pub struct Agent {
     /// What the switch says that it is.
     pub description: Description,
-    /// Counters of its ports, which the driver keeps up to date.
-    pub port_stats: Vec<PortStats>,
     datapath_id: u64,
     ports: Vec<Port>,
     config: SwitchConfig,
@@ -62,7 +58,6 @@ impl Agent {
     pub fn new(datapath_id: u64, ports: Vec<Port>, max_flows: u32) -> Self {
         Self {
             description: Description::default(),
-            port_stats: Vec::new(),
             datapath_id,
             ports,
             config: SwitchConfig { flags: 0, miss_send_len: 128 },
@@ -94,7 +89,7 @@ impl Agent {
         now: Instant,
         id: ConnectionId,
         octets: &[u8],
-        switch: &mut Switch<'_>,
+        datapath: &mut dyn Datapath,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(connection) = self.connections.get_mut(&id) else { return outcome };
@@ -109,7 +104,7 @@ impl Agent {
                 }
             };
             let done = Message::decode(&message)
-                .and_then(|decoded| self.handle(now, id, decoded, switch, &mut outcome));
+                .and_then(|decoded| self.handle(now, id, decoded, datapath, &mut outcome));
             if let Err(refusal) = done {
                 let is_open = self.connections.get(&id).is_some_and(|open| open.is_open);
                 if !is_open || refusal == Refusal::INCOMPATIBLE {
@@ -124,23 +119,25 @@ impl Agent {
     }
 
     /// Ends flows whose time is over and hands on the frames that wait for controllers.
-    pub fn tick(&mut self, now: Instant, switch: &mut Switch<'_>) -> Outcome {
+    pub fn tick(&mut self, now: Instant, datapath: &mut dyn Datapath) -> Outcome {
         let mut outcome = Outcome::default();
-        let removed = self.flows.expire(now, &mut switch.tables);
+        let removed = self.flows.expire(now, datapath);
         self.tell_removed(&removed, &mut outcome);
-        while let Some(packet) = switch.packet_ins.pop(|entry, octets| PacketIn {
-            buffer: NO_BUFFER,
-            total_len: u16::try_from(entry.total_octets).unwrap_or(u16::MAX),
-            reason: match entry.reason {
-                PacketInReason::NoMatch => Reason::NoMatch,
-                PacketInReason::Action => Reason::Action,
-                PacketInReason::InvalidTtl => Reason::InvalidTtl,
-            },
-            table: entry.table,
-            cookie: entry.cookie,
-            matching: in_port(entry.port),
-            data: octets.to_vec(),
-        }) {
+        let mut octets = Vec::new();
+        while let Some(entry) = datapath.take_packet_in(&mut octets) {
+            let packet = PacketIn {
+                buffer: NO_BUFFER,
+                total_len: u16::try_from(entry.total_octets).unwrap_or(u16::MAX),
+                reason: match entry.reason {
+                    PacketInReason::NoMatch => Reason::NoMatch,
+                    PacketInReason::Action => Reason::Action,
+                    PacketInReason::InvalidTtl => Reason::InvalidTtl,
+                },
+                table: entry.table,
+                cookie: entry.cookie,
+                matching: in_port(entry.port),
+                data: octets.clone(),
+            };
             let bit = 1 << packet.reason as u32;
             for (id, open) in &self.connections {
                 if open.gets(open.events.packet_in, bit) {
@@ -163,7 +160,7 @@ impl Agent {
         now: Instant,
         id: ConnectionId,
         message: Message,
-        switch: &mut Switch<'_>,
+        datapath: &mut dyn Datapath,
         outcome: &mut Outcome,
     ) -> Result<(), Refusal> {
         let connection = self.connections.get_mut(&id).ok_or(Refusal::BAD_TYPE)?;
@@ -211,21 +208,21 @@ impl Agent {
                     ports: self.port_set(),
                     groups: &|group| self.groups.contains_key(&group.0),
                 };
-                let removed = self.flows.change(now, &change, &mut switch.tables, &known)?;
+                let removed = self.flows.change(now, &change, datapath, &known)?;
                 self.tell_removed(&removed, outcome);
                 return Ok(());
             }
             Body::GroupMod(change) => {
-                let removed = self.change_group(now, change, switch)?;
+                let removed = self.change_group(now, change, datapath)?;
                 self.tell_removed(&removed, outcome);
                 return Ok(());
             }
             Body::PacketOut(packet) => {
-                outcome.packets.push(self.packet_out(packet)?);
+                self.packet_out(now, packet, datapath)?;
                 return Ok(());
             }
             Body::MultipartRequest(request, _) => {
-                let reply = self.answer(now, &request, switch)?;
+                let reply = self.answer(now, &request, datapath)?;
                 let messages = reply.into_messages(xid).into_iter();
                 outcome.send.extend(messages.map(|octets| (id, octets)));
                 return Ok(());
@@ -271,12 +268,12 @@ impl Agent {
         &mut self,
         now: Instant,
         change: GroupMod,
-        switch: &mut Switch<'_>,
+        datapath: &mut dyn Datapath,
     ) -> Result<Vec<FlowRemoved>, Refusal> {
         if change.command == GroupCommand::Delete {
-            let removed = self.flows.remove_group(now, change.group, &mut switch.tables);
+            let removed = self.flows.remove_group(now, change.group, datapath);
             let is_meant = |id: &u32| change.group == GroupId::ALL || *id == change.group.0;
-            self.groups.keys().filter(|id| is_meant(id)).for_each(|id| switch.groups.remove(*id));
+            self.groups.keys().filter(|id| is_meant(id)).for_each(|id| datapath.remove_group(*id));
             self.groups.retain(|id, _| !is_meant(id));
             return Ok(removed);
         }
@@ -292,8 +289,8 @@ impl Agent {
         let buckets = known.buckets(change.kind, &change.buckets)?;
         let (id, kind) = (change.group.0, group_kind(change.kind));
         let done = match change.command {
-            GroupCommand::Add => switch.groups.add(id, kind, &buckets),
-            _ => switch.groups.modify(id, kind, &buckets),
+            GroupCommand::Add => datapath.add_group(id, kind, &buckets),
+            _ => datapath.modify_group(id, kind, &buckets),
         };
         done.map_err(group_refusal)?;
         self.groups.insert(id, (change.kind, change.buckets));
@@ -302,8 +299,10 @@ impl Agent {
 
     fn packet_out(
         &self,
+        now: Instant,
         packet: PacketOut,
-    ) -> Result<(PortId, Vec<flow::Action>, Vec<u8>), Refusal> {
+        datapath: &mut dyn Datapath,
+    ) -> Result<(), Refusal> {
         if packet.buffer != NO_BUFFER {
             return Err(Refusal::BUFFER_UNKNOWN);
         }
@@ -313,22 +312,27 @@ impl Agent {
             PortNumber::CONTROLLER => PortId(u8::MAX),
             port => port_id(port, ports).ok_or(Refusal::BAD_PORT)?,
         };
+        // Through the tables, instead of by actions.
+        if let [Action::Output { port: PortNumber::TABLE, .. }] = packet.actions[..] {
+            datapath.resubmit(now, in_port, &packet.data);
+            return Ok(());
+        }
         let known = Known { ports, groups: &|group| self.groups.contains_key(&group.0) };
-        Ok((in_port, known.actions(&packet.actions)?, packet.data))
+        datapath.packet_out(now, in_port, &known.actions(&packet.actions)?, &packet.data);
+        Ok(())
     }
 
     fn answer(
         &self,
         now: Instant,
         request: &Request,
-        switch: &Switch<'_>,
+        datapath: &dyn Datapath,
     ) -> Result<ReplyBody, Refusal> {
-        let tables = &switch.tables;
         Ok(match request {
             Request::Description => ReplyBody::Description(self.description.clone()),
-            Request::Flows(filter) => ReplyBody::Flows(self.flows.stats(now, filter, tables)?),
+            Request::Flows(filter) => ReplyBody::Flows(self.flows.stats(now, filter, datapath)?),
             Request::Aggregate(filter) => {
-                let flows = self.flows.stats(now, filter, tables)?;
+                let flows = self.flows.stats(now, filter, datapath)?;
                 ReplyBody::Aggregate(Aggregate {
                     packets: flows.iter().map(|flow| flow.packets).sum(),
                     octets: flows.iter().map(|flow| flow.octets).sum(),
@@ -336,19 +340,22 @@ impl Agent {
                 })
             }
             Request::Tables => {
-                // Look-ups are not counted: all ones says so.
-                let one = |table| TableStats {
-                    table,
-                    active: self.flows.count(table),
-                    lookups: u64::MAX,
-                    matched: u64::MAX,
+                let one = |table| {
+                    let counters = datapath.table_counters(table);
+                    TableStats {
+                        table,
+                        active: self.flows.count(table),
+                        // All ones where not counted.
+                        lookups: counters.map_or(u64::MAX, |counters| counters.lookups),
+                        matched: counters.map_or(u64::MAX, |counters| counters.matched),
+                    }
                 };
                 ReplyBody::Tables((0..MAX_TABLES as u8).map(one).collect())
             }
             Request::PortStats(port) => {
-                let is_meant =
-                    |stats: &&PortStats| *port == PortNumber::ANY || stats.number == port.0;
-                ReplyBody::PortStats(self.port_stats.iter().filter(is_meant).copied().collect())
+                let is_meant = |other: &&Port| *port == PortNumber::ANY || other.number == port.0;
+                let one = |port: &Port| port_stats(port, datapath);
+                ReplyBody::PortStats(self.ports.iter().filter(is_meant).filter_map(one).collect())
             }
             Request::Groups => {
                 let one = |(id, (kind, buckets)): (&u32, &(GroupType, Vec<Bucket>))| {
@@ -390,6 +397,29 @@ impl Agent {
         let id = |port: &Port| Some(PortId(u8::try_from(port.number.checked_sub(1)?).ok()?));
         self.ports.iter().filter_map(id).collect()
     }
+}
+
+/// Counters in the order of [`PortStats::counters`].
+fn port_stats(port: &Port, datapath: &dyn Datapath) -> Option<PortStats> {
+    let id = PortId(u8::try_from(port.number.checked_sub(1)?).ok()?);
+    let c = datapath.port_counters(id)?;
+    // Kinds of errors, and when the port was added, are not told apart.
+    const NONE: u64 = u64::MAX;
+    let counters = [
+        c.rx_packets,
+        c.tx_packets,
+        c.rx_octets,
+        c.tx_octets,
+        c.rx_dropped,
+        c.tx_dropped,
+        c.rx_errors,
+        c.tx_errors,
+        NONE,
+        NONE,
+        NONE,
+        NONE,
+    ];
+    Some(PortStats { number: port.number, counters, duration: (u32::MAX, u32::MAX) })
 }
 
 fn in_port(port: PortId) -> Match {
