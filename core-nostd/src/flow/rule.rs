@@ -63,6 +63,18 @@ pub struct RuleId {
     pub(super) generation: u32,
 }
 
+impl RuleId {
+    /// The number of the rule's place among [`super::TableMemory::rules`]; a later rule can have the same.
+    pub const fn place(self) -> u32 {
+        self.at
+    }
+
+    /// How often the place has been freed before the rule got it, modulo 2^32.
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
 /// A place for a rule, on memory of the caller.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
@@ -159,6 +171,11 @@ impl Rule {
     /// Octets of those packets.
     pub const fn octets(&self) -> u64 {
         self.octets
+    }
+
+    /// When it last matched a packet, or was added.
+    pub const fn used(&self) -> Instant {
+        self.used
     }
 
     /// When it was added.

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use heddle_host::config::{
-    Coded, Config, ConfigError, Device, Engine, Generation, Hugepages, Idle, Place, PortIndex,
-    Role, Sending,
+    Coded, Config, ConfigError, Device, Endpoint, Engine, FailMode, Generation, Hugepages, Idle,
+    Place, PortIndex, ProgramRunner, Role, Sending, Switch,
 };
 use heddle_host::units;
 use serde::Serialize;
@@ -63,11 +63,22 @@ fn summary(config: &Config) -> String {
             Device::Vdev(vdev) => vdev.clone(),
             Device::Pci(pci) => format!("pci {pci}"),
         };
+        if config.switch.is_some() {
+            return [port.name.clone(), format!("{} octets", port.mtu_octets), device];
+        }
         let rate = port.rate_octets_per_s;
         let rate =
             rate.map_or_else(|| "no limit".to_owned(), |rate| units::rate(rate.get() as f64));
         [port.name.clone(), rate, device]
     });
+    if let Some(switch) = &config.switch {
+        return format!(
+            "{}{}\n{}",
+            engine(&config.engine),
+            self::switch(switch, config.tables_octets()),
+            units::listing(&["port", "longest frame", "device"], ports),
+        );
+    }
     let names = |ports: &[PortIndex]| {
         let names = ports.iter().filter_map(|&index| config.port(index));
         names.map(|port| port.name.as_str()).collect::<Vec<_>>().join(" ")
@@ -109,6 +120,30 @@ fn engine(engine: &Engine) -> String {
         engine.name,
         cpus.join(", "),
         units::count(engine.mbufs.into()),
+    )
+}
+
+fn switch(switch: &Switch, octets: u64) -> String {
+    let list = |endpoints: &[Endpoint]| {
+        let texts: Vec<String> = endpoints.iter().map(Endpoint::to_string).collect();
+        if texts.is_empty() { "nobody".to_owned() } else { texts.join(", ") }
+    };
+    let alone = match switch.fail_mode {
+        FailMode::Secure => "keeps its flows",
+        FailMode::Standalone => "floods",
+    };
+    let programs = match switch.programs {
+        ProgramRunner::Jit => "compiled",
+        ProgramRunner::Interpret => "interpreted",
+    };
+    format!(
+        "switch {:016x}: {} flows; its tables take {}; programs are {programs}\n\
+         control: connects to {}; listens on {}; without a controller it {alone}\n",
+        switch.datapath_id,
+        units::count(switch.max_flows.into()),
+        units::octets(octets),
+        list(&switch.controllers),
+        list(&switch.listen).replace("nobody", "nothing"),
     )
 }
 

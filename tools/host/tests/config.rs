@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use heddle_host::config::{
-    Coded, Config, ConfigError, Device, Forwarder, Generation, Hugepages, Idle, LogLevel,
-    MAX_SESSIONS, PciAddress, PortIndex, Role, Sending, Source,
+    Coded, Config, ConfigError, Device, Endpoint, FailMode, Forwarder, Generation, Hugepages, Idle,
+    LogLevel, MAX_FLOWS, MAX_SESSIONS, MAX_TABLES_OCTETS, MalformedNames, PciAddress, PortIndex,
+    ProgramRunner, Role, Sending, Source, Switch, Tls, Transport,
 };
 
 fn cases(directory: &str) -> Vec<PathBuf> {
@@ -109,6 +110,59 @@ fn what_the_file_says_is_what_is_meant() {
     // A destination hears every port that it does not deliver to, and keeps the order of the file.
     assert_eq!(config.sessions[1].inputs(), [PortIndex(0)]);
     assert_eq!(config.sessions[1].outputs(), [PortIndex(2), PortIndex(1)]);
+}
+
+#[test]
+fn a_switch_is_what_the_file_says() {
+    let config = good("switch.toml");
+    let address = |text: &str| text.parse().unwrap();
+    let expected = Switch {
+        max_flows: 1_000_000,
+        max_name_octets: 6_000_000,
+        max_instructions: 300,
+        max_groups: 32,
+        max_fragmented: 64,
+        packet_in_queue: 512,
+        packet_in_octets: 128,
+        controllers: vec![
+            Endpoint { transport: Transport::Tcp, address: address("192.0.2.1:6653") },
+            Endpoint { transport: Transport::Tls, address: address("[2001:db8::1]:6653") },
+        ],
+        listen: vec![Endpoint { transport: Transport::Tcp, address: address("127.0.0.1:6654") }],
+        fail_mode: FailMode::Standalone,
+        programs: ProgramRunner::Interpret,
+        malformed_names: MalformedNames::Pass,
+        tls: Some(Tls {
+            certificate: "west.pem".into(),
+            key: "west.key".into(),
+            authority: "ca.pem".into(),
+        }),
+        ..Switch::new(42)
+    };
+    assert_eq!(config.switch, Some(expected));
+    assert_eq!(config.ports[0].mtu_octets, 1514);
+    assert_eq!(config.ports[1].mtu_octets, 1400);
+    // What a file does not say is the default.
+    let least = good("switch-least.toml").switch.unwrap();
+    assert_eq!(least, Switch { listen: least.listen.clone(), ..Switch::new(42) });
+}
+
+#[test]
+fn tables_that_fit_no_machine_are_refused() {
+    let mut config = good("switch.toml");
+    let switch = config.switch.as_ref().unwrap();
+    let (one, all) = (switch.tables_octets(), config.tables_octets());
+    // A copy for each of two workers, and one to compare with.
+    assert_eq!(all, one * 3);
+    assert!(one > 1_000_000 * 100, "{one}");
+    config.switch.as_mut().unwrap().max_flows = MAX_FLOWS;
+    config.engine.lcores = (0..128).collect();
+    assert!(config.tables_octets() > MAX_TABLES_OCTETS);
+    let text = config.to_toml().unwrap();
+    let error = Config::parse(&text, "large").unwrap_err();
+    let [problem] = error.problems() else { panic!("{}", error.report(false)) };
+    assert!(problem.message().starts_with("the tables would take "), "{}", problem.message());
+    assert!(problem.what_to_do().unwrap().contains("name fewer lcores"));
 }
 
 #[test]

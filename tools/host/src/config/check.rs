@@ -2,6 +2,7 @@
 
 mod ports;
 mod sessions;
+mod switch;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -120,14 +121,19 @@ impl Findings {
 pub(super) fn check(file: &file::File) -> Result<Config, Vec<Problem>> {
     let mut findings = Findings { problems: Vec::new() };
     let engine = engine(&mut findings, &file.engine);
-    let coded = coded(&mut findings, &file.coded);
+    let coded = match &file.coded {
+        Some(table) => coded(&mut findings, table.get_ref()),
+        None => Coded::default(),
+    };
     let ports = ports::ports(&mut findings, file);
     let sessions = sessions::sessions(&mut findings, file, &coded);
+    let switch = switch::switch(&mut findings, file);
     if !findings.problems.is_empty() {
         return Err(findings.problems);
     }
-    let config = Config { engine, coded, ports, sessions };
+    let config = Config { engine, coded, ports, sessions, switch };
     memory(&mut findings, file, &config);
+    switch::memory(&mut findings, file, config.tables_octets());
     if findings.problems.is_empty() { Ok(config) } else { Err(findings.problems) }
 }
 
@@ -142,15 +148,16 @@ fn memory(findings: &mut Findings, file: &file::File, config: &Config) {
         units::octets(octets),
         units::octets(MAX_GENERATIONS_OCTETS)
     ));
-    let coded = &file.coded;
-    let factors = [
-        &coded.max_generation_size,
-        &coded.max_block_octets,
-        &coded.ses_max_gen,
-        &coded.max_sessions,
-    ];
-    for factor in factors.into_iter().flatten() {
-        problem = problem.at(factor.span(), "a factor");
+    if let Some(coded) = file.coded.as_ref().map(Spanned::get_ref) {
+        let factors = [
+            &coded.max_generation_size,
+            &coded.max_block_octets,
+            &coded.ses_max_gen,
+            &coded.max_sessions,
+        ];
+        for factor in factors.into_iter().flatten() {
+            problem = problem.at(factor.span(), "a factor");
+        }
     }
     findings.add(problem.help("lower one of them"));
 }

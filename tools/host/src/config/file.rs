@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::problem::Problem;
-use super::{Config, Device, Generation, Hugepages, Idle, LogLevel, PortIndex, Role, Sending};
+use super::{
+    Config, Device, Endpoint, FailMode, Generation, Hugepages, Idle, LogLevel, MalformedNames,
+    PortIndex, ProgramRunner, Role, Sending, Tls,
+};
 
 /// A file of more octets is not a configuration. It could be a device without an end.
 const MAX_FILE_OCTETS: u64 = 1 << 20;
@@ -21,8 +24,10 @@ type Maybe<T> = Option<Spanned<T>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub engine: Engine,
-    #[serde(default)]
-    pub coded: Coded,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coded: Maybe<Coded>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Maybe<Switch>,
     #[serde(rename = "port", default)]
     pub ports: Vec<Port>,
     #[serde(rename = "session", default)]
@@ -75,6 +80,40 @@ pub(super) struct Port {
     pub pci: Maybe<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Maybe<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Switch {
+    pub datapath_id: Spanned<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_flows: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_name_octets: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_instructions: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_groups: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_fragmented: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_in_queue: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_in_octets: Maybe<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controllers: Maybe<Vec<Spanned<String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Maybe<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub fail_mode: FailMode,
+    #[serde(default)]
+    pub programs: ProgramRunner,
+    #[serde(default)]
+    pub malformed_names: MalformedNames,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Maybe<Tls>,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +189,7 @@ impl TryFrom<&Config> for File {
     type Error = String;
 
     fn try_from(config: &Config) -> Result<Self, String> {
-        let Config { engine, coded, ports, sessions } = config;
+        let Config { engine, coded, ports, sessions, switch } = config;
         Ok(Self {
             engine: Engine {
                 name: written(engine.name.clone()),
@@ -161,16 +200,15 @@ impl TryFrom<&Config> for File {
                 mbufs: present(engine.mbufs),
                 log: engine.log,
             },
-            coded: Coded {
-                protocol: present(coded.protocol),
-                max_generation_size: present(coded.max_generation_size),
-                max_block_octets: present(coded.max_block_octets),
-                ses_max_gen: present(coded.ses_max_gen),
-                ses_time_out_s: present(integer(coded.ses_time_out.as_secs())?),
-                max_sessions: present(coded.max_sessions),
-                sending: coded.sending,
+            coded: match switch {
+                Some(_) => None,
+                None => Some(written(Coded::try_from(coded)?)),
             },
-            ports: ports.iter().map(Port::try_from).collect::<Result<_, _>>()?,
+            switch: switch.as_ref().map(|switch| written(Switch::from(switch))),
+            ports: ports
+                .iter()
+                .map(|port| Port::new(port, switch.is_some()))
+                .collect::<Result<_, _>>()?,
             sessions: sessions
                 .iter()
                 .map(|session| Session::new(config, session))
@@ -179,10 +217,50 @@ impl TryFrom<&Config> for File {
     }
 }
 
-impl TryFrom<&super::Port> for Port {
+impl TryFrom<&super::Coded> for Coded {
     type Error = String;
 
-    fn try_from(port: &super::Port) -> Result<Self, String> {
+    fn try_from(coded: &super::Coded) -> Result<Self, String> {
+        Ok(Self {
+            protocol: present(coded.protocol),
+            max_generation_size: present(coded.max_generation_size),
+            max_block_octets: present(coded.max_block_octets),
+            ses_max_gen: present(coded.ses_max_gen),
+            ses_time_out_s: present(integer(coded.ses_time_out.as_secs())?),
+            max_sessions: present(coded.max_sessions),
+            sending: coded.sending,
+        })
+    }
+}
+
+impl From<&super::Switch> for Switch {
+    fn from(switch: &super::Switch) -> Self {
+        let octets = switch.datapath_id.to_be_bytes().map(|octet| format!("{octet:02x}"));
+        let list = |endpoints: &[Endpoint]| {
+            let texts = endpoints.iter().map(|endpoint| written(endpoint.to_string()));
+            Some(written(texts.collect()))
+        };
+        Self {
+            datapath_id: written(octets.join(":")),
+            max_flows: present(switch.max_flows),
+            max_name_octets: present(switch.max_name_octets),
+            max_instructions: present(switch.max_instructions),
+            max_groups: present(switch.max_groups),
+            max_fragmented: present(switch.max_fragmented),
+            packet_in_queue: present(switch.packet_in_queue),
+            packet_in_octets: present(switch.packet_in_octets),
+            controllers: list(&switch.controllers),
+            listen: list(&switch.listen),
+            fail_mode: switch.fail_mode,
+            programs: switch.programs,
+            malformed_names: switch.malformed_names,
+            tls: switch.tls.clone().map(written),
+        }
+    }
+}
+
+impl Port {
+    fn new(port: &super::Port, of_switch: bool) -> Result<Self, String> {
         let (vdev, pci) = match &port.device {
             Device::Vdev(vdev) => (present(vdev.clone()), None),
             Device::Pci(pci) => (None, present(pci.to_string())),
@@ -191,7 +269,8 @@ impl TryFrom<&super::Port> for Port {
             Some(rate) => present(integer(rate.get())?),
             None => None,
         };
-        Ok(Self { name: written(port.name.clone()), vdev, pci, rate })
+        let mtu = if of_switch { present(port.mtu_octets) } else { None };
+        Ok(Self { name: written(port.name.clone()), vdev, pci, rate, mtu })
     }
 }
 

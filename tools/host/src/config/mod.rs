@@ -7,6 +7,7 @@
 mod check;
 mod file;
 mod problem;
+mod switch;
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -18,6 +19,7 @@ use heddle_core::coded;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use problem::{ConfigError, Place, Problem};
+pub use switch::{Endpoint, FailMode, MalformedNames, ProgramRunner, Switch, Tls, Transport};
 
 /// Ports that one engine can have, at most.
 pub const MAX_PORTS: usize = heddle_core::node::MAX_PORTS;
@@ -34,6 +36,12 @@ pub const MAX_BLOCK_OCTETS: u16 = coded::MAX_BLOCK_OCTETS as u16;
 /// Memory for generations of all workers together, in octets, at most. More is taken for a mistake.
 pub const MAX_GENERATIONS_OCTETS: u64 = 64 << 30;
 
+/// Flows that one switch can hold, at most.
+pub const MAX_FLOWS: u32 = 1 << 24;
+
+/// Memory for the tables of a switch, all copies together, in octets, at most. More is taken for a mistake.
+pub const MAX_TABLES_OCTETS: u64 = 64 << 30;
+
 /// Everything that one engine process is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -43,8 +51,10 @@ pub struct Config {
     pub coded: Coded,
     /// The ports, in the file's order; a [`PortIndex`] counts them.
     pub ports: Vec<Port>,
-    /// The sessions, in the file's order.
+    /// The sessions, in the file's order; none in a switch.
     pub sessions: Vec<Session>,
+    /// What makes the process an OpenFlow switch; without it, it carries coded sessions.
+    pub switch: Option<Switch>,
 }
 
 /// The table `[engine]`: the process itself.
@@ -163,7 +173,16 @@ pub struct Port {
     pub device: Device,
     /// Ethernet octets (header included, FCS and preamble not) that this node may send in a second; absent: no limit.
     pub rate_octets_per_s: Option<NonZeroU64>,
+    /// Octets of the longest frame that a switch sends here, Ethernet header included, FCS not; 64 to [`MAX_MTU_OCTETS`].
+    /// [`DEFAULT_MTU_OCTETS`] by default. Only a switch has it: the length of coded packets follows from their blocks.
+    pub mtu_octets: u16,
 }
+
+/// Octets of the longest frame that fits a buffer.
+pub const MAX_MTU_OCTETS: u16 = 2048;
+
+/// Octets of the longest frame of an Ethernet whose MTU is 1500.
+pub const DEFAULT_MTU_OCTETS: u16 = 1514;
 
 /// The device behind a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -331,6 +350,13 @@ impl Config {
         [self.engine.lcores.len(), self.session_places(), usize::from(self.coded.ses_max_gen)]
             .into_iter()
             .fold(generation as u64, |octets, count| octets.saturating_mul(count as u64))
+    }
+
+    /// Memory that the tables of a switch take, in octets: a copy for each worker, and one to compare changes with.
+    /// None without a [`Switch`].
+    pub fn tables_octets(&self) -> u64 {
+        let copies = self.engine.lcores.len() as u64 + 1;
+        self.switch.as_ref().map_or(0, |switch| switch.tables_octets().saturating_mul(copies))
     }
 }
 

@@ -222,6 +222,7 @@ pub fn configuration(layout: &Layout, node: &str, number: usize, generation_size
             .rate
             .filter(|_| cable.from == node)
             .and_then(|rate| NonZeroU64::new((rate as f64 * PACE) as u64)),
+        mtu_octets: config::DEFAULT_MTU_OCTETS,
     });
     Config {
         engine: config::Engine {
@@ -248,6 +249,7 @@ pub fn configuration(layout: &Layout, node: &str, number: usize, generation_size
             group: *GROUP.ip(),
             role,
         }],
+        switch: None,
     }
 }
 

@@ -7,7 +7,9 @@ use toml::Spanned;
 
 use super::Findings;
 use crate::config::problem::Problem;
-use crate::config::{Device, MAX_PORTS, PciAddress, Port, file};
+use crate::config::{
+    DEFAULT_MTU_OCTETS, Device, MAX_MTU_OCTETS, MAX_PORTS, PciAddress, Port, file,
+};
 
 pub(super) fn ports(findings: &mut Findings, file: &file::File) -> Vec<Port> {
     if file.ports.is_empty() {
@@ -54,10 +56,12 @@ pub(super) fn ports(findings: &mut Findings, file: &file::File) -> Vec<Port> {
             .rate
             .as_ref()
             .map(|rate| findings.number("rate", rate, 1..=i64::MAX, "octets per second"));
+        let mtu = 64..=MAX_MTU_OCTETS.into();
         ports.push(Port {
             name: port.name.get_ref().clone(),
             device,
             rate_octets_per_s: rate.and_then(NonZeroU64::new),
+            mtu_octets: findings.number_or("mtu", &port.mtu, mtu, "octets", DEFAULT_MTU_OCTETS),
         });
     }
     ports
