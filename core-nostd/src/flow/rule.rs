@@ -173,11 +173,6 @@ impl Rule {
         self.octets
     }
 
-    /// When it last matched a packet, or was added.
-    pub const fn used(&self) -> Instant {
-        self.used
-    }
-
     /// When it was added.
     pub const fn added(&self) -> Instant {
         self.added
