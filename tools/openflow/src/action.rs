@@ -2,7 +2,8 @@
 
 use crate::port::{GroupId, PortNumber};
 use crate::wire::{Reader, Write};
-use crate::{Oxm, Refusal};
+use crate::{Oxm, Refusal, tunnel};
+use heddle_core::flow::{Encapsulation, Tunnel};
 
 /// Numbers of actions.
 mod types {
@@ -69,6 +70,10 @@ pub enum Action {
     PushPbb(u16),
     /// Take it off.
     PopPbb,
+    /// Put the packet into a tunnel (our experimenter's).
+    Encapsulate(Encapsulation),
+    /// Take it out of one (our experimenter's).
+    Decapsulate(Tunnel),
 }
 
 impl Action {
@@ -111,7 +116,7 @@ impl Action {
                 Self::Group(group)
             }
             types::SET_QUEUE => Self::SetQueue(SetQueue(body.u32()?)),
-            types::EXPERIMENTER => return Err(Refusal::ACTION_EXPERIMENTER),
+            types::EXPERIMENTER => tunnel::decode(&mut body)?,
             _ => {
                 let [high, low, _, _] = body.array()?;
                 let ether_type = u16::from_be_bytes([high, low]);
@@ -150,6 +155,8 @@ impl Action {
             };
             let high = |octet: u8| u16::from(octet) << 8;
             match self {
+                Self::Encapsulate(all) => tunnel::encode_into(all, out),
+                Self::Decapsulate(tunnel) => tunnel::encode_out_of(tunnel, out),
                 Self::CopyTtlOut => begin(types::COPY_TTL_OUT, 0),
                 Self::CopyTtlIn => begin(types::COPY_TTL_IN, 0),
                 Self::SetMplsTtl(ttl) => begin(types::SET_MPLS_TTL, high(*ttl)),

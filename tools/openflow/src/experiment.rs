@@ -10,7 +10,15 @@
 //! | 4 PARAM_SET | u32 program, u32 parameter, u32 length, octets |
 //! | 5 ACK | u32 type that is acknowledged, u32 program; the transaction is that of the message acknowledged |
 //!
-//! PUT, PUT_PART, DEL and PARAM_SET are answered by ACK or by an error; GET by PUT. Types 0 to 2 are those of older switches, which do not answer.
+//! PUT, PUT_PART, DEL and PARAM_SET are answered by ACK or by an error; GET by PUT, or by several PUT_PARTs where the program does not fit
+//! one message. All answers have the transaction of their question. Types 0 to 2 are those of older switches, which do not answer.
+//!
+//! Programs have the numbers 0 to 255. Parts come in order, each beginning where the one before it ended; one that begins at 0 begins
+//! anew. Each part is acknowledged, the last one once the program has been taken. PARAM_SET without octets takes the parameter away.
+//!
+//! What is wrong with a program is told by an experimenter's error (OFPET_EXPERIMENTER, OpenFlow 1.3.5, 7.4.4.15): u16 0xffff, u16 code, u32
+//! experimenter, and a sentence in UTF-8. The codes are the constants of [`Experiment`]. What is wrong with a message has the errors
+//! of OpenFlow: BAD_REQUEST/BAD_LEN, BAD_REQUEST/BAD_EXP_TYPE.
 
 use crate::Refusal;
 use crate::wire::{Reader, Write};
@@ -67,7 +75,37 @@ pub enum Experiment {
     },
 }
 
+/// Octets of the longest program that fits one PUT.
+pub const MAX_PUT_OCTETS: usize = 0xffff - 24;
+
+/// The type of errors of experimenters.
+const ERROR_TYPE: u16 = 0xffff;
+
 impl Experiment {
+    /// The program is not there.
+    pub const UNKNOWN_PROGRAM: Refusal = Refusal { error_type: ERROR_TYPE, code: 1 };
+    /// The program is not taken: it is no program, or one that could do harm.
+    pub const BAD_PROGRAM: Refusal = Refusal { error_type: ERROR_TYPE, code: 2 };
+    /// A part of a program does not begin where the one before it ended.
+    pub const BAD_PART: Refusal = Refusal { error_type: ERROR_TYPE, code: 3 };
+    /// The program is longer than the switch takes.
+    pub const TOO_LONG: Refusal = Refusal { error_type: ERROR_TYPE, code: 4 };
+    /// No program or parameter can have the number.
+    pub const BAD_NUMBER: Refusal = Refusal { error_type: ERROR_TYPE, code: 5 };
+    /// The parameter is not taken.
+    pub const BAD_PARAMETER: Refusal = Refusal { error_type: ERROR_TYPE, code: 6 };
+
+    /// The data of an error of our experimenter.
+    pub fn error_data(text: &str) -> Vec<u8> {
+        [&EXPERIMENTER.to_be_bytes(), text.as_bytes()].concat()
+    }
+
+    /// The sentence of an error of our experimenter, out of the error's data.
+    pub fn error_text(refusal: Refusal, data: &[u8]) -> Option<String> {
+        let text = data.strip_prefix(&EXPERIMENTER.to_be_bytes())?;
+        (refusal.error_type == ERROR_TYPE).then(|| String::from_utf8_lossy(text).into_owned())
+    }
+
     /// Reads a message from its experimenter on.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let experimenter = reader.u32()?;

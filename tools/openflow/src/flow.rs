@@ -2,7 +2,7 @@
 
 use crate::port::{GroupId, PortNumber};
 use crate::wire::{Reader, Write};
-use crate::{ALL_TABLES, Instruction, Match, Refusal};
+use crate::{ALL_TABLES, Instruction, Match, NO_BUFFER, Refusal};
 
 /// What a flow-mod does.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,35 @@ pub struct FlowMod {
 }
 
 impl FlowMod {
+    /// Adds a flow to a table, or puts it in the place of one of the same priority and match. It stays until it is deleted.
+    pub fn add(table: u8, priority: u16, matching: Match, instructions: Vec<Instruction>) -> Self {
+        Self {
+            cookie: 0,
+            cookie_mask: 0,
+            table,
+            command: Command::Add,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            priority,
+            buffer: NO_BUFFER,
+            out_port: PortNumber::ANY,
+            out_group: GroupId::ANY,
+            flags: FlowFlags::empty(),
+            matching,
+            instructions,
+        }
+    }
+
+    /// Deletes the flow of exactly this priority and match.
+    pub fn delete(table: u8, priority: u16, matching: Match) -> Self {
+        Self { command: Command::DeleteStrict, ..Self::add(table, priority, matching, Vec::new()) }
+    }
+
+    /// Deletes all flows that the match covers, in this table or in [`ALL_TABLES`].
+    pub fn delete_all(table: u8, matching: Match) -> Self {
+        Self { command: Command::Delete, ..Self::add(table, 0, matching, Vec::new()) }
+    }
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let (cookie, cookie_mask, table) = (reader.u64()?, reader.u64()?, reader.u8()?);
         let command = reader.u8()?;

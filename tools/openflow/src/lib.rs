@@ -5,10 +5,15 @@
 //!
 //! [`agent::Agent`] is the switch's side of a conversation, [`datapath::Datapath`] what it asks of the switch.
 //!
-//! Experimenter 0x66666666 carries programs to a switch and matches on their results; see [`Experiment`].
+//! Experimenter 0x66666666 carries programs to a switch and matches on their results; see [`Experiment`]. Experimenter 0x48444c45
+//! ([`HEDDLE`]) matches prefixes of names and has the actions of tunnels.
+//!
+//! [`client::Client`] is the controller's side: for controllers and for commands of an operator.
 
 mod action;
+mod address;
 pub mod agent;
+pub mod client;
 pub mod datapath;
 mod experiment;
 mod flow;
@@ -18,15 +23,19 @@ mod hello;
 mod instruction;
 mod message;
 mod multipart;
+mod ours;
 mod oxm;
 mod packet;
 mod port;
 mod refusal;
 mod stats;
+mod tls;
+mod tunnel;
 mod wire;
 
 pub use action::{Action, SetQueue};
-pub use experiment::{EXPERIMENTER, Experiment, ProgramStats};
+pub use address::{Address, BadAddress, DEFAULT_PORT, Transport};
+pub use experiment::{EXPERIMENTER, Experiment, MAX_PUT_OCTETS, ProgramStats};
 pub use flow::{Command, FlowFlags, FlowMod, FlowRemoved};
 pub use framer::Framer;
 pub use group::{Bucket, GroupCommand, GroupMod, GroupType};
@@ -34,6 +43,8 @@ pub use hello::{Hello, HelloElement, VERSION};
 pub use instruction::Instruction;
 pub use message::{AsyncConfig, Body, Features, Message, Role, SwitchConfig};
 pub use multipart::{Reply, ReplyBody, Request};
+pub use ours::{HEDDLE, MAX_NAME_OCTETS, Parameter};
+pub(crate) use oxm::CLASS_EXPERIMENTER;
 pub use oxm::{Field, MAX_LEGACY_PARAMETER_OCTETS, Match, Oxm};
 pub use packet::{PacketIn, PacketOut, Reason};
 pub use port::{GroupId, Port, PortNumber, PortStats, PortStatus};
@@ -41,6 +52,8 @@ pub use refusal::Refusal;
 pub use stats::{
     Aggregate, Description, FlowFilter, FlowStats, TableFeatures, TableProperty, TableStats,
 };
+
+pub use tls::{Tls, TlsError, TlsFiles};
 
 /// The buffer number that says that the octets are in the message.
 pub const NO_BUFFER: u32 = u32::MAX;

@@ -1,18 +1,16 @@
 //! Match fields (OpenFlow 1.3.5, 7.2.3), ours among them.
 
 use crate::Refusal;
-use crate::experiment::EXPERIMENTER;
+use crate::ours::{self, Found, Parameter};
 use crate::wire::{Reader, Write};
 
 const CLASS_BASIC: u16 = 0x8000;
-const CLASS_EXPERIMENTER: u16 = 0xffff;
+pub(crate) const CLASS_EXPERIMENTER: u16 = 0xffff;
 /// OFPMT_OXM.
 const MATCH_OXM: u16 = 1;
 /// The program match of older switches, a field of the basic class: number and octets.
 const LEGACY_FIELD: u8 = 41;
 const LEGACY_OCTETS: u8 = 248;
-/// The field of our experimenter that is a program's result.
-const PROGRAM_FIELD: u8 = 1;
 
 /// Octets of a parameter in [`Oxm::LegacyProgram`], at most.
 pub const MAX_LEGACY_PARAMETER_OCTETS: usize = 227;
@@ -143,7 +141,13 @@ pub enum Oxm {
         result: u64,
         /// The bits of both that count, when not all do.
         masks: Option<(u32, u64)>,
+        /// The program's parameter.
+        parameter: Parameter,
     },
+    /// A prefix of the packet's name: its TLV-VALUE, of at most [`crate::MAX_NAME_OCTETS`].
+    Name(Vec<u8>),
+    /// The kind of named-data packet, a value of [`heddle_core::flow::NdnKind`].
+    NdnKind(u8),
     /// The same as older switches have it, with the program's parameter.
     LegacyProgram {
         /// The program.
@@ -158,11 +162,11 @@ pub enum Oxm {
 }
 
 /// What is wrong with a field depends on where it stands: in a match or in a set-field action.
-struct Refusals {
-    field: Refusal,
-    len: Refusal,
-    value: Refusal,
-    mask: Refusal,
+pub(crate) struct Refusals {
+    pub(crate) field: Refusal,
+    pub(crate) len: Refusal,
+    pub(crate) value: Refusal,
+    pub(crate) mask: Refusal,
 }
 
 const IN_MATCH: Refusals = Refusals {
@@ -179,7 +183,7 @@ const IN_ACTION: Refusals = Refusals {
 };
 
 impl Oxm {
-    fn read(reader: &mut Reader<'_>, refuse: &Refusals) -> Result<Self, Refusal> {
+    fn read(reader: &mut Reader<'_>, refuse: &Refusals) -> Result<Found, Refusal> {
         let (class, field, len) = (reader.u16()?, reader.u8()?, reader.u8()?);
         let (number, has_mask) = (field >> 1, field & 1 == 1);
         let mut body = reader.part(len.into(), refuse.len)?;
@@ -191,21 +195,13 @@ impl Oxm {
                     return Err(refuse.value);
                 }
                 let parameter = body.take(parameter_octets)?.to_vec();
-                Ok(Self::LegacyProgram { program, result, mask, parameter })
+                Ok(Found::Whole(Self::LegacyProgram { program, result, mask, parameter }))
             }
             CLASS_BASIC => {
                 let field = Field::numbered(number).ok_or(refuse.field)?;
-                Self::read_basic(field, has_mask, body, refuse)
+                Self::read_basic(field, has_mask, body, refuse).map(Found::Whole)
             }
-            CLASS_EXPERIMENTER => {
-                if body.u32()? != EXPERIMENTER || number != PROGRAM_FIELD {
-                    return Err(refuse.field);
-                }
-                let (program, result) = (body.u32()?, body.u64()?);
-                let masks = if has_mask { Some((body.u32()?, body.u64()?)) } else { None };
-                body.end()?;
-                Ok(Self::Program { program, result, masks })
-            }
+            CLASS_EXPERIMENTER => ours::read(number, has_mask, body, refuse),
             _ => Err(refuse.field),
         }
     }
@@ -239,12 +235,16 @@ impl Oxm {
 
     /// Reads the field of a set-field action.
     pub(crate) fn read_settable(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
-        let oxm = Self::read(reader, &IN_ACTION)?;
+        let Found::Whole(oxm) = Self::read(reader, &IN_ACTION)? else {
+            return Err(Refusal::ACTION_SET_TYPE);
+        };
         match &oxm {
             Self::Basic { mask: Some(_), .. } => Err(Refusal::ACTION_SET_ARGUMENT),
             // OpenFlow 1.3.5, 5.12: all but these can be set.
             Self::Basic { field: Field::InPort | Field::InPhyPort | Field::Metadata, .. }
             | Self::Program { .. }
+            | Self::Name(_)
+            | Self::NdnKind(_)
             | Self::LegacyProgram { .. } => Err(Refusal::ACTION_SET_TYPE),
             Self::Basic { .. } => Ok(oxm),
         }
@@ -258,17 +258,11 @@ impl Oxm {
                 out.put(value);
                 out.put(mask);
             }
-            Self::Program { program, result, masks } => {
-                let octets = if masks.is_some() { 28 } else { 16 };
-                header(out, CLASS_EXPERIMENTER, PROGRAM_FIELD, masks.is_some(), octets);
-                out.u32(EXPERIMENTER);
-                out.u32(*program);
-                out.u64(*result);
-                if let Some((program, result)) = masks {
-                    out.u32(*program);
-                    out.u64(*result);
-                }
+            Self::Program { program, result, masks, parameter } => {
+                ours::encode_program(*program, *result, *masks, parameter, out);
             }
+            Self::Name(name) => ours::encode_name(name, out),
+            Self::NdnKind(kind) => ours::encode_kind(*kind, out),
             Self::LegacyProgram { program, result, mask, parameter } => {
                 header(out, CLASS_BASIC, LEGACY_FIELD, false, LEGACY_OCTETS.into());
                 out.u32(*program);
@@ -287,13 +281,17 @@ impl Oxm {
     fn key(&self) -> (u16, u8) {
         match self {
             Self::Basic { field, .. } => (CLASS_BASIC, *field as u8),
-            Self::Program { .. } => (CLASS_EXPERIMENTER, PROGRAM_FIELD),
-            Self::LegacyProgram { .. } => (CLASS_BASIC, LEGACY_FIELD),
+            // With a parameter or without, in either form: one program at most.
+            Self::Program { .. } | Self::LegacyProgram { .. } => {
+                (CLASS_EXPERIMENTER, ours::PROGRAM)
+            }
+            Self::Name(_) => (CLASS_EXPERIMENTER, ours::NAME),
+            Self::NdnKind(_) => (CLASS_EXPERIMENTER, u8::MAX),
         }
     }
 }
 
-fn header(out: &mut Vec<u8>, class: u16, field: u8, has_mask: bool, octets: usize) {
+pub(crate) fn header(out: &mut Vec<u8>, class: u16, field: u8, has_mask: bool, octets: usize) {
     out.u16(class);
     out.u8(field << 1 | u8::from(has_mask));
     out.u8(octets as u8);
@@ -323,6 +321,19 @@ impl Match {
         })
     }
 
+    /// This match and a field more.
+    #[must_use]
+    pub fn and(mut self, oxm: Oxm) -> Self {
+        self.fields.push(oxm);
+        self
+    }
+
+    /// This match and a field that has exactly this value, of [`Field::octets`].
+    #[must_use]
+    pub fn exactly(self, field: Field, value: &[u8]) -> Self {
+        self.and(Oxm::Basic { field, value: value.to_vec(), mask: None })
+    }
+
     /// Reads a match with its padding.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let (kind, len) = (reader.u16()?, usize::from(reader.u16()?));
@@ -338,9 +349,20 @@ impl Match {
         let mut found = Self::default();
         let mut fields = fields;
         while !fields.is_empty() {
-            let oxm = Oxm::read(&mut fields, &IN_MATCH)?;
-            found.admit(&oxm)?;
-            found.fields.push(oxm);
+            match Oxm::read(&mut fields, &IN_MATCH)? {
+                Found::Whole(oxm) => {
+                    found.admit(&oxm)?;
+                    found.fields.push(oxm);
+                }
+                Found::MoreName(piece, more) => {
+                    ours::extend_name(found.fields.last_mut(), piece, &more)?;
+                }
+            }
+        }
+        for oxm in &found.fields {
+            if let Oxm::Name(name) = oxm {
+                ours::check_name(name)?;
+            }
         }
         Ok(found)
     }

@@ -35,6 +35,12 @@ pub struct PacketIn {
 }
 
 impl PacketIn {
+    /// The port that it came in on.
+    pub fn in_port(&self) -> Option<PortNumber> {
+        let octets = self.matching.exact(crate::Field::InPort)?.try_into().ok()?;
+        Some(PortNumber(u32::from_be_bytes(octets)))
+    }
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let (buffer, total_len) = (reader.u32()?, reader.u16()?);
         let reason = match reader.u8()? {

@@ -58,6 +58,18 @@ pub struct FlowFilter {
 }
 
 impl FlowFilter {
+    /// All flows that the match covers, in all tables.
+    pub const fn covering(matching: Match) -> Self {
+        Self {
+            table: crate::ALL_TABLES,
+            out_port: PortNumber::ANY,
+            out_group: GroupId::ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matching,
+        }
+    }
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let table = reader.u8()?;
         reader.skip(3)?;

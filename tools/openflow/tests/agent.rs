@@ -12,7 +12,7 @@ use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Action, Body, Bucket, Command, Experiment, Field, FlowFilter, FlowFlags, FlowMod, GroupCommand,
     GroupId, GroupMod, GroupType, Hello, HelloElement, Instruction, Match, Message, NO_BUFFER, Oxm,
-    PacketOut, Port, PortNumber, Refusal, Reply, ReplyBody, Request, Role,
+    PacketOut, Parameter, Port, PortNumber, Refusal, Reply, ReplyBody, Request, Role,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -253,7 +253,8 @@ fn what_a_flow_cannot_do_has_its_error() {
         let add = |instructions| flow_mod(Command::Add, from_port(1), instructions);
         let mut refusal = |change| refused(&ask(agent, switch, id, Body::FlowMod(change)));
         let apply = |action| vec![Instruction::ApplyActions(vec![action])];
-        let program = Oxm::Program { program: 1, result: 1, masks: None };
+        let program =
+            Oxm::Program { program: 1, result: 1, masks: None, parameter: Parameter::NONE };
         let by_program = Match { fields: vec![program] };
         assert_eq!(refusal(add(to(9))), Some(Refusal::ACTION_OUT_PORT));
         assert_eq!(refusal(add(apply(Action::Group(GroupId(1))))), Some(Refusal::ACTION_OUT_GROUP));

@@ -216,7 +216,7 @@ fn describe_oxm(oxm: &Oxm) -> (String, Value) {
             };
             (field.name().to_owned(), value)
         }
-        Oxm::Program { program, result, masks } => {
+        Oxm::Program { program, result, masks, .. } => {
             let mut value = json!({"prog": program, "result": result});
             if let Some((program, result)) = masks {
                 value["prog_mask"] = json!(program);
@@ -229,6 +229,7 @@ fn describe_oxm(oxm: &Oxm) -> (String, Value) {
             let value = json!({"prog": program, "result": result, "mask": mask, "param": param});
             ("icn_legacy".to_owned(), value)
         }
+        other => panic!("no case has {other:?}"),
     }
 }
 

@@ -126,6 +126,8 @@ impl Known<'_> {
                 flow::Action::SetField(set_field(*field, value)?)
             }
             Action::SetField(_) => return Err(Refusal::ACTION_SET_TYPE),
+            Action::Encapsulate(all) => flow::Action::Encapsulate(*all),
+            Action::Decapsulate(tunnel) => flow::Action::Decapsulate(*tunnel),
             Action::PushVlan(_)
             | Action::PopVlan
             | Action::SetQueue(_)
