@@ -68,6 +68,10 @@ pub enum Action {
     SetTtl(u8),
     /// Take one off it; at zero the frame is dropped.
     DecrementTtl,
+    /// Take a hop off the HopLimit of an Interest, bare or whole in a link packet; on its last hop it is dropped. Other packets stay as
+    /// they are. Without this action a switch passes HopLimits on as they came, as OpenFlow has it of every TTL: the switch is
+    /// then a part of the link between two forwarders.
+    DecrementHopLimit,
     /// Set the TTL of the outermost MPLS entry.
     SetMplsTtl(u8),
     /// Take one off it; at zero the frame is dropped.
@@ -94,7 +98,7 @@ impl Action {
             Self::PopMpls(_) | Self::Decapsulate(_) => 1,
             Self::PushMpls(_) => 2,
             Self::CopyTtlOut => 3,
-            Self::DecrementTtl | Self::DecrementMplsTtl => 4,
+            Self::DecrementTtl | Self::DecrementMplsTtl | Self::DecrementHopLimit => 4,
             Self::SetField(_) | Self::SetTtl(_) | Self::SetMplsTtl(_) => 5,
             // A tunnel's headers go around what the set has made of the packet.
             Self::Encapsulate(_) => 6,

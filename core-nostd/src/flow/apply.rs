@@ -2,8 +2,10 @@
 
 use super::FlowError;
 use super::action::{Action, SetField};
+use super::named::Envelope;
 use super::packet::{Layout, Packet};
 use super::tunnel::Endpoints;
+use crate::ndn::{self, HopLimit, Payload, pass_hop};
 use crate::node::{Frame, PortId};
 use crate::wire::{Checksum, EtherType, IP_PROTOCOL_UDP, MPLS_ENTRY_OCTETS, MplsEntry};
 use zerocopy::{FromBytes, IntoBytes};
@@ -72,6 +74,7 @@ impl Edit<'_> {
                 self.set_ttl(ttl)
             }
             Action::SetMplsTtl(ttl) => self.set_label(|entry| with_ttl(entry, *ttl)),
+            Action::DecrementHopLimit => self.pass_hop(),
             Action::DecrementMplsTtl => {
                 let ttl = one_less(self.label()?.ttl())?;
                 self.set_label(|entry| with_ttl(entry, ttl))
@@ -92,6 +95,33 @@ impl Edit<'_> {
             }
             // The others are not changes of a field.
             _ => Ok(()),
+        }
+    }
+
+    fn pass_hop(&mut self) -> Result<(), FlowError> {
+        let Some(envelope) = Envelope::of(self.octets)? else { return Ok(()) };
+        let end = envelope.at + envelope.octets;
+        let octets = self.octets.get(envelope.at..end).ok_or(FlowError::HeaderLen)?;
+        let Ok(packet) = ndn::Packet::parse(octets, envelope.link) else { return Ok(()) };
+        let Payload::Interest(interest) = packet.payload else { return Ok(()) };
+        match pass_hop(&interest) {
+            Ok(HopLimit::Unlimited) => Ok(()),
+            Ok(HopLimit::Left { hops, at }) => {
+                let at = envelope.at + packet.octets.len() - interest.octets.len() + at;
+                // Checksums are of 16-bit words, from the start of the datagram.
+                let even = self.layout.transport.map_or(at, |transport| at - (at - transport) % 2);
+                let old = self.get::<1>(at)?;
+                let (mut from, mut to) = ([0; 2], [0; 2]);
+                let half = at - even;
+                for (place, octet) in [(&mut from, old), (&mut to, [hops])] {
+                    if let ([octet], Some(place)) = (octet, place.get_mut(half)) {
+                        *place = octet;
+                    }
+                }
+                self.adjust_transport(&from, &to)?;
+                self.put(at, &[hops])
+            }
+            Ok(HopLimit::LocalOnly) | Err(_) => Err(FlowError::HopLimitReached),
         }
     }
 

@@ -10,19 +10,27 @@
 
 mod action;
 mod apply;
+mod counters;
+mod draws;
 mod fields;
+mod fragment;
 mod group;
 mod hash;
 mod instructions;
+mod named;
+mod nonce;
 mod packet;
 mod packet_in;
+mod pipeline;
 mod programs;
 mod rule;
 mod switch;
 mod table;
 mod tunnel;
+mod way;
 
 pub use action::{Action, ActionSet, MAX_ACTIONS, Output, SetField};
+pub use counters::FlowDrop;
 pub use fields::{Fields, NdnKind, VLAN_PRESENT};
 pub use group::{Bucket, Group, GroupError, GroupKind, Groups, MAX_BUCKETS};
 pub use instructions::{Instructions, SharedInstructions};
@@ -30,7 +38,7 @@ pub use packet::Packet;
 pub use packet_in::{PacketIn, PacketInReason, PacketIns};
 pub use programs::{MAX_PROGRAM_RUNS, NoPrograms, ProgramMatch, ProgramPlace, Programs};
 pub use rule::{Flow, MAX_NAME_COMPONENTS, Match, NameChunk, Rule, RuleId, Timeouts};
-pub use switch::{FlowDrop, FragmentPath, MAX_TABLES, Switch, SwitchMemory};
+pub use switch::{FragmentPath, MAX_TABLES, Switch, SwitchMemory};
 pub use table::{FlowTable, MAX_ALIKE, RuleBucket, TableError, TableMemory};
 pub use tunnel::{Encapsulation, Endpoints, Tunnel};
 
@@ -49,12 +57,16 @@ named_enum! {
         NoOutput = "flow_no_output",
         /// Its TTL or hop limit has run out.
         TtlExpired = "flow_ttl_expired",
+        /// Its HopLimit does not let an Interest go further.
+        HopLimitReached = "flow_hop_limit_reached",
         /// An action asks for a header that the frame does not have.
         ActionMismatch = "flow_action_mismatch",
         /// An action cannot grow the frame: no headroom, or too long for its headers.
         NoRoom = "flow_no_room",
         /// Longer than the port it should leave on can send.
         FrameExceedsMtu = "flow_frame_exceeds_mtu",
+        /// A named-data packet that a port should send in fragments came with a wrong checksum.
+        FragmentChecksum = "flow_fragment_checksum",
         /// No frame was left for a copy.
         NoFrames = "flow_no_frames",
         /// It should leave on a port that is not there or down.

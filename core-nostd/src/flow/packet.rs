@@ -40,6 +40,8 @@ pub struct Packet<'f> {
     pub name: Option<Name<'f>>,
     /// When it is one of several fragments by NDNLPv2: which, and whether it is the first.
     pub piece: Option<(Piece, bool)>,
+    /// Whether it is an Interest without a Nonce, which whoever forwards it adds.
+    pub lacks_nonce: bool,
     /// Why what should be a named-data packet is none. Such a packet has no name.
     pub ndn_error: Option<NdnError>,
 }
@@ -91,6 +93,7 @@ impl<'f> Packet<'f> {
             },
             name: None,
             piece: None,
+            lacks_nonce: false,
             ndn_error: None,
         };
         packet.read_vlan(frame)?;
@@ -266,7 +269,10 @@ impl<'f> Packet<'f> {
                 Payload::Interest(interest) if interest.hop_limit == Some(0) => {
                     return Err(NdnError::HopLimitZero);
                 }
-                Payload::Interest(_) => NdnKind::Interest,
+                Payload::Interest(interest) => {
+                    self.lacks_nonce = interest.nonce.is_none();
+                    NdnKind::Interest
+                }
                 Payload::Data(_) => NdnKind::Data,
                 Payload::Nack(..) => NdnKind::Nack,
                 Payload::Idle => NdnKind::Idle,

@@ -19,7 +19,7 @@ mod reassembly;
 mod tlv;
 
 pub use data::Data;
-pub use forward::{HopLimit, NONCE_ELEMENT_OCTETS, pass_hop, write_with_nonce};
+pub use forward::{HopLimit, NONCE_ELEMENT_OCTETS, NonceGap, pass_hop, write_with_nonce};
 pub use fragmenter::Fragmenter;
 pub use fragments::{FragmentFlow, FragmentFlows, Piece};
 pub use interest::{DEFAULT_LIFETIME_MS, Interest};
