@@ -8,8 +8,8 @@ use heddle_core::flow::{
     PacketIn, Rule, RuleBucket, SharedInstructions, Switch, SwitchMemory, TableMemory, Timeouts,
 };
 use heddle_core::ndn::{
-    FragmentFlow, Fragmenter, Link, Name, Packet, Partial, Payload, Reassembler,
-    pass_hop, write_with_nonce,
+    FragmentFlow, Fragmenter, Link, Name, Packet, Partial, Payload, Reassembler, pass_hop,
+    write_with_nonce,
 };
 use heddle_core::node::{Instant, Node, PortId, PortSet};
 
