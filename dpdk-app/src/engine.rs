@@ -7,7 +7,7 @@ use dpdk::{
     Dict, Eal, EalConfig, Memory, Mempool, Port, PortConfig, Started, Tsc, free_hugepages,
     register_command,
 };
-use heddle_core::coded::SettingsError;
+use heddle_core::coded::{CodedNode, SettingsError};
 use heddle_core::node::PortId;
 use heddle_host::config::{Config, Device, Hugepages};
 use heddle_host::control;
@@ -15,6 +15,7 @@ use heddle_host::metrics::Stats;
 
 use crate::outbox::{Outbox, PortOutbox, Way};
 use crate::published::Published;
+use crate::role::Role;
 use crate::settings::{coded_node, senders};
 use crate::worker::{Handover, Input, Received, Worker};
 
@@ -54,23 +55,33 @@ pub enum EngineError {
     /// A worker ended by a panic, which is a defect.
     #[error("worker {0} has panicked")]
     Worker(usize),
+    /// The thread that talks to controllers ended by a panic, which is a defect.
+    #[error("the control thread has panicked")]
+    Companion,
 }
 
+/// What runs on a thread beside the workers until the flag is set.
+pub type Companion = Box<dyn FnOnce(&AtomicBool) + Send>;
+
 /// An engine that is ready to run.
-#[derive(Debug)]
-pub struct Engine {
-    workers: Vec<Worker>,
+pub struct Engine<R = CodedNode<'static>> {
+    workers: Vec<Worker<R>>,
     published: Arc<Published>,
+    companion: Option<Companion>,
     /// Ports are closed when the engine is dropped, after the queues that the workers have.
-    _ports: Vec<Port<Started>>,
+    _ports: Arc<Vec<Port<Started>>>,
     eal: Eal,
 }
 
-impl Engine {
-    /// Starts EAL, opens the ports and makes the workers.
-    ///
-    /// # Errors
-    /// What is not to be had, and why.
+/// What every engine is made of, whatever its workers do.
+pub(crate) struct Parts {
+    pub eal: Eal,
+    pub pool: Mempool,
+    pub ports: Vec<Port<Started>>,
+}
+
+impl Parts {
+    /// Starts EAL and opens the ports.
     pub fn new(config: &Config) -> Result<Self, EngineError> {
         // EAL itself notices only where its memory can be shared between processes.
         if control::Client::connect(&config.engine.name).is_ok() {
@@ -84,6 +95,17 @@ impl Engine {
             .iter()
             .map(|port| open(&eal, &pool, port, config.engine.lcores.len() as u16))
             .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { eal, pool, ports })
+    }
+}
+
+impl Engine {
+    /// Starts EAL, opens the ports and makes the workers.
+    ///
+    /// # Errors
+    /// What is not to be had, and why.
+    pub fn new(config: &Config) -> Result<Self, EngineError> {
+        let Parts { eal, pool, ports } = Parts::new(config)?;
         Self::with_ports(config, eal, pool, ports)
     }
 
@@ -95,21 +117,46 @@ impl Engine {
         config: &Config,
         eal: Eal,
         pool: Mempool,
-        mut ports: Vec<Port<Started>>,
+        ports: Vec<Port<Started>>,
     ) -> Result<Self, EngineError> {
-        let count = config.engine.lcores.len();
-        let port_names = config.ports.iter().map(|port| port.name.clone()).collect();
-        let published = Arc::new(Published::new(&config.engine.name, port_names, count));
-        let mut handovers = handovers(&eal, count)?.into_iter();
         let macs =
             ports.iter().map(|port| port.mac().map(|mac| mac.0)).collect::<Result<Vec<_>, _>>()?;
+        let nodes = (0..config.engine.lcores.len())
+            .map(|_| coded_node(config, &macs).map_err(EngineError::Settings))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (number, port) in config.ports.iter().enumerate() {
+            let senders = senders(config, number);
+            if senders > 1 && port.rate_octets_per_s.is_some() {
+                tracing::info!(
+                    "port '{}' is sent on by {senders} workers: each keeps to that part of its rate (sessions that name their `source` have a worker of their own)",
+                    port.name
+                );
+            }
+        }
+        Self::assemble(config, Parts { eal, pool, ports }, nodes)
+    }
+}
+
+impl<R: Role> Engine<R> {
+    /// An engine whose workers have this state, one each.
+    pub(crate) fn assemble(
+        config: &Config,
+        parts: Parts,
+        nodes: Vec<R>,
+    ) -> Result<Self, EngineError> {
+        let Parts { eal, pool, mut ports } = parts;
+        let count = nodes.len();
+        let port_names = config.ports.iter().map(|port| port.name.clone()).collect();
+        let published = Arc::new(Published::new::<R>(&config.engine.name, port_names, count));
+        let mut handovers = handovers(&eal, count)?.into_iter();
         let mut workers = Vec::new();
-        for (index, outboxes) in outboxes(&eal, &mut ports, config)?.into_iter().enumerate() {
+        let outboxes = outboxes(&eal, &mut ports, config)?;
+        for (index, (outboxes, node)) in outboxes.into_iter().zip(nodes).enumerate() {
             workers.push(Worker {
                 index,
                 inputs: Vec::new(),
                 outbox: Outbox::new(outboxes, pool.clone()),
-                node: coded_node(config, &macs).map_err(EngineError::Settings)?,
+                node,
                 handovers: handovers.next().unwrap_or_default(),
                 idle: config.engine.idle,
                 tsc: Tsc::new(&eal),
@@ -129,16 +176,8 @@ impl Engine {
                 }
             }
         }
-        for (number, port) in config.ports.iter().enumerate() {
-            let senders = senders(config, number);
-            if senders > 1 && port.rate_octets_per_s.is_some() {
-                tracing::info!(
-                    "port '{}' is sent on by {senders} workers: each keeps to that part of its rate (sessions that name their `source` have a worker of their own)",
-                    port.name
-                );
-            }
-        }
-        let engine = Self { workers, published, _ports: ports, eal };
+        let ports = Arc::new(ports);
+        let engine = Self { workers, published, companion: None, _ports: ports, eal };
         engine.answer_telemetry()?;
         Ok(engine)
     }
@@ -149,6 +188,10 @@ impl Engine {
     /// A worker could not be started or has panicked.
     pub fn run(mut self, stop: &Arc<AtomicBool>) -> Result<Stats, EngineError> {
         let mut running = Vec::new();
+        let companion = self.companion.take().map(|companion| {
+            let flag = Arc::clone(stop);
+            std::thread::spawn(move || companion(&flag))
+        });
         let others = self.workers.split_off(1.min(self.workers.len()));
         for (lcore, mut worker) in self.eal.take_lcores().into_iter().zip(others) {
             let index = worker.index;
@@ -171,11 +214,14 @@ impl Engine {
         for (index, lcore) in running {
             lcore.wait().1.map_err(|_| EngineError::Worker(index))?;
         }
+        if let Some(companion) = companion {
+            companion.join().map_err(|_| EngineError::Companion)?;
+        }
         Ok(self.published.stats())
     }
 
     /// The first worker, to be driven round by round instead of being run: a benchmark does that.
-    pub fn first_worker(&mut self) -> Option<&mut Worker> {
+    pub fn first_worker(&mut self) -> Option<&mut Worker<R>> {
         self.workers.first_mut()
     }
 

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use heddle_core::coded::CodedNode;
-use heddle_core::node::Node;
 use heddle_host::metrics::{PortStats, Stats};
 
+use crate::role::Role;
 use crate::worker::Totals;
 
 /// The counters of a worker that are not the node's.
@@ -18,12 +17,15 @@ pub struct Published {
     name: String,
     start: Instant,
     port_names: Vec<String>,
+    node_names: &'static [&'static str],
+    further_names: &'static [&'static str],
     workers: Vec<WorkerCounters>,
 }
 
 #[derive(Debug)]
 struct WorkerCounters {
     node: Vec<AtomicU64>,
+    further: Vec<AtomicU64>,
     worker: Vec<AtomicU64>,
     /// rx frames, rx octets, tx frames, tx octets, tx dropped, of each port.
     ports: Vec<[AtomicU64; 5]>,
@@ -34,16 +36,19 @@ fn zeros(count: usize) -> Vec<AtomicU64> {
 }
 
 impl Published {
-    /// Counters of `workers` workers, all 0, and the time from now on.
-    pub fn new(name: &str, port_names: Vec<String>, workers: usize) -> Self {
+    /// Counters of `workers` workers of this role, all 0, and the time from now on.
+    pub fn new<R: Role>(name: &str, port_names: Vec<String>, workers: usize) -> Self {
         let worker = || WorkerCounters {
-            node: zeros(CodedNode::COUNTER_NAMES.len()),
+            node: zeros(R::COUNTER_NAMES.len()),
+            further: zeros(R::FURTHER_COUNTER_NAMES.len()),
             worker: zeros(WORKER_COUNTER_NAMES.len()),
             ports: port_names.iter().map(|_| Default::default()).collect(),
         };
         Self {
             name: name.to_owned(),
             start: Instant::now(),
+            node_names: R::COUNTER_NAMES,
+            further_names: R::FURTHER_COUNTER_NAMES,
             workers: (0..workers).map(|_| worker()).collect(),
             port_names,
         }
@@ -57,6 +62,7 @@ impl Published {
             to.iter().zip(from).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
         };
         set(&worker.node, totals.node);
+        set(&worker.further, totals.further);
         set(&worker.worker, &totals.worker);
         for (to, (received, sent)) in
             worker.ports.iter().zip(totals.received.iter().zip(totals.outbox.sent()))
@@ -74,8 +80,10 @@ impl Published {
             ..Stats::default()
         };
         for worker in &self.workers {
-            let named = CodedNode::COUNTER_NAMES.iter().zip(&worker.node);
-            for (name, counter) in named.chain(WORKER_COUNTER_NAMES.iter().zip(&worker.worker)) {
+            let named = self.node_names.iter().zip(&worker.node);
+            let further = self.further_names.iter().zip(&worker.further);
+            let of_worker = WORKER_COUNTER_NAMES.iter().zip(&worker.worker);
+            for (name, counter) in named.chain(further).chain(of_worker) {
                 *stats.counters.entry((*name).to_owned()).or_default() +=
                     counter.load(Ordering::Relaxed);
             }

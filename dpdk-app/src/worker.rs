@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use dpdk::{Mbuf, RingReceiver, RingSender, RxQueue, Tsc};
-use heddle_core::coded::{CodedNode, shard};
-use heddle_core::node::{BURST, Engine, Instant, Node, PortId, Verdict};
+use heddle_core::coded::CodedNode;
+use heddle_core::node::{BURST, Engine, Instant, PortId, Verdict};
 use heddle_host::config::Idle;
 
 use crate::frame::MbufFrame;
 use crate::outbox::Outbox;
 use crate::published::Published;
+use crate::role::Role;
 
 /// How often counters are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(10);
@@ -38,6 +39,8 @@ pub struct Received {
 pub struct Totals<'w> {
     /// In the order of the node's names.
     pub node: &'w [u64],
+    /// In the order of the role's further names.
+    pub further: &'w [u64],
     /// In the order of [`crate::published::WORKER_COUNTER_NAMES`].
     pub worker: [u64; 3],
     /// By port.
@@ -66,15 +69,15 @@ pub struct Handover {
 
 /// What one lcore works with.
 #[derive(Debug)]
-pub struct Worker {
+pub struct Worker<R = CodedNode<'static>> {
     /// The worker's number, from 0.
     pub index: usize,
     /// The queues that it polls.
     pub inputs: Vec<Input>,
     /// What it sends.
     pub outbox: Outbox,
-    /// The protocol state of its sessions.
-    pub node: CodedNode<'static>,
+    /// The protocol state.
+    pub node: R,
     /// By the other worker's number. Empty when there is one worker.
     pub handovers: Vec<Handover>,
     /// What to do when nothing comes in.
@@ -91,7 +94,7 @@ pub struct Worker {
     pub handover_full: u64,
 }
 
-impl Worker {
+impl<R: Role> Worker<R> {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.tsc.nanoseconds())
     }
@@ -117,8 +120,8 @@ impl Worker {
         self.publish();
     }
 
-    /// One round: takes a burst from each queue, does what is due, sends. The number of frames that came in, from ports and
-    /// from other workers.
+    /// One round: takes a burst from each queue, does what is due and what other threads ask, sends. The number of frames that
+    /// came in, from ports and from other workers, and of things that were asked.
     pub fn round(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for index in 0..self.inputs.len() {
@@ -130,7 +133,8 @@ impl Worker {
         if self.node.deadline().is_some_and(|deadline| deadline <= now) {
             self.node.poll(now, &mut self.outbox);
         }
-        frames + self.outbox.flush()
+        let served = self.node.serve(now, &mut self.outbox);
+        frames + served + self.outbox.flush()
     }
 
     /// Takes a burst from one queue; each frame goes to the node here, or to the worker that has its session.
@@ -148,7 +152,7 @@ impl Worker {
         }
         let workers = self.handovers.len().max(1);
         for frame in burst {
-            match shard(frame.bytes(), workers) {
+            match R::owner(frame.bytes(), self.index, workers) {
                 owner if workers == 1 || owner == self.index => {
                     handle(&mut self.node, &mut self.outbox, now, port, frame);
                 }
@@ -206,6 +210,7 @@ impl Worker {
             self.index,
             &Totals {
                 node: self.node.counters(),
+                further: self.node.further_counters(),
                 worker: [self.handed_over, self.handover_full, chained],
                 received: &self.received,
                 outbox: &self.outbox,
@@ -216,7 +221,7 @@ impl Worker {
 
 /// Hands a frame to the node and does what it says.
 #[inline]
-fn handle(node: &mut CodedNode<'_>, outbox: &mut Outbox, now: Instant, port: PortId, frame: Mbuf) {
+fn handle<R: Role>(node: &mut R, outbox: &mut Outbox, now: Instant, port: PortId, frame: Mbuf) {
     let mut frame = MbufFrame(frame);
     if let Verdict::Forward(port) = node.receive(now, port, &mut frame, outbox) {
         outbox.transmit(port, frame);
