@@ -69,7 +69,7 @@ pub struct Engine<R = CodedNode<'static>> {
     published: Arc<Published>,
     companion: Option<Companion>,
     /// Ports are closed when the engine is dropped, after the queues that the workers have.
-    _ports: Arc<Vec<Port<Started>>>,
+    _ports: Vec<Port<Started>>,
     eal: Eal,
 }
 
@@ -176,7 +176,6 @@ impl<R: Role> Engine<R> {
                 }
             }
         }
-        let ports = Arc::new(ports);
         let engine = Self { workers, published, companion: None, _ports: ports, eal };
         engine.answer_telemetry()?;
         Ok(engine)
