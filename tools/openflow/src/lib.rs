@@ -4,6 +4,7 @@
 //! gives a [`Refusal`]: the type and code of the error message that its sender gets.
 //!
 //! [`agent::Agent`] is the switch's side of a conversation, [`datapath::Datapath`] what it asks of the switch.
+//! [`controller::Controller`] is a controller that joins islands of named data.
 //!
 //! Experimenter 0x66666666 carries programs to a switch and matches on their results; see [`Experiment`]. Experimenter 0x48444c45
 //! ([`HEDDLE`]) matches prefixes of names and has the actions of tunnels.
@@ -14,6 +15,7 @@ mod action;
 mod address;
 pub mod agent;
 pub mod client;
+pub mod controller;
 pub mod datapath;
 mod experiment;
 mod flow;
