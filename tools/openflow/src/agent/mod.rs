@@ -196,7 +196,10 @@ impl Agent {
                 return Ok(());
             }
             // Each message is done before the next one is looked at.
-            Body::BarrierRequest => Body::BarrierReply,
+            Body::BarrierRequest => {
+                datapath.barrier();
+                Body::BarrierReply
+            }
             Body::GetAsyncRequest => Body::GetAsyncReply(connection.events),
             Body::SetAsync(events) => {
                 connection.events = events;

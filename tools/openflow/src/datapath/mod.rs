@@ -1,7 +1,8 @@
 //! What an agent asks of the switch that it speaks for.
 //!
 //! All OpenFlow state is the agent's; a [`Datapath`] holds rules, groups and programs and carries packets. It may live on other threads:
-//! each call is an order that is carried out in the order of the calls, and none waits for a packet.
+//! each call is an order that is carried out in the order of the calls, and none waits for a packet. [`Datapath::barrier`] waits for
+//! them all.
 
 mod in_process;
 
@@ -123,6 +124,9 @@ pub trait Datapath {
 
     /// The frame that has waited longest for controllers: its octets go into `octets`, which is emptied before.
     fn take_packet_in(&mut self, octets: &mut Vec<u8>) -> Option<PacketIn>;
+
+    /// Waits until what was ordered before is in force for every packet.
+    fn barrier(&mut self) {}
 
     /// Controllers want to see packets whose TTL has run out, so many octets of each, or no longer do.
     fn set_invalid_ttl(&mut self, max_octets: Option<u16>);
