@@ -51,12 +51,14 @@ pub struct PacketIns<'m> {
     octets: &'m mut [u8],
     first: usize,
     len: usize,
+    /// The controller gets packets whose TTL has run out, cut to so many octets; nothing (the default): they are only dropped.
+    pub invalid_ttl_octets: Option<u16>,
 }
 
 impl<'m> PacketIns<'m> {
     /// A queue of as many frames as there are places, each cut to its share of `octets`.
     pub const fn new(places: &'m mut [PacketIn], octets: &'m mut [u8]) -> Self {
-        Self { places, octets, first: 0, len: 0 }
+        Self { places, octets, first: 0, len: 0, invalid_ttl_octets: None }
     }
 
     /// Frames that wait.

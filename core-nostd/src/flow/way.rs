@@ -78,8 +78,26 @@ impl<E: Engine> Way<'_, '_, E> {
             }
             Err(error) => {
                 self.fail(error);
+                if error == FlowError::TtlExpired {
+                    self.tell_invalid_ttl(frame);
+                }
                 false
             }
+        }
+    }
+
+    /// The frame is dropped in any case, and counted so; the controller may want to see it (OpenFlow 1.3, 7.4.1).
+    fn tell_invalid_ttl(&mut self, frame: &E::Frame) {
+        let Some(max_octets) = self.packet_ins.invalid_ttl_octets else { return };
+        let entry = PacketIn {
+            reason: PacketInReason::InvalidTtl,
+            table: self.table,
+            cookie: self.cookie,
+            port: self.in_port,
+            ..PacketIn::vacant()
+        };
+        if !self.packet_ins.push(entry, frame.bytes(), max_octets.into()) {
+            self.fail(FlowError::ControllerQueueFull);
         }
     }
 

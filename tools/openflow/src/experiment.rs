@@ -95,6 +95,11 @@ impl Experiment {
     /// The parameter is not taken.
     pub const BAD_PARAMETER: Refusal = Refusal { error_type: ERROR_TYPE, code: 6 };
 
+    /// Whether it changes something at the switch.
+    pub const fn changes(&self) -> bool {
+        !matches!(self, Self::Get { .. } | Self::Acknowledge { .. })
+    }
+
     /// The data of an error of our experimenter.
     pub fn error_data(text: &str) -> Vec<u8> {
         [&EXPERIMENTER.to_be_bytes(), text.as_bytes()].concat()

@@ -24,6 +24,7 @@ mod group;
 mod hello;
 mod instruction;
 mod message;
+mod mods;
 mod multipart;
 mod ours;
 mod oxm;
@@ -44,6 +45,8 @@ pub use group::{Bucket, GroupCommand, GroupMod, GroupType};
 pub use hello::{Hello, HelloElement, VERSION};
 pub use instruction::Instruction;
 pub use message::{AsyncConfig, Body, Features, Message, Role, SwitchConfig};
+pub use mods::{MeterMod, PortMod, TableMod};
+pub(crate) use multipart::{MAX_FLOW_STATS_OCTETS, flow_stats_part};
 pub use multipart::{Reply, ReplyBody, Request};
 pub use ours::{HEDDLE, MAX_NAME_OCTETS, Parameter};
 pub(crate) use oxm::CLASS_EXPERIMENTER;
@@ -52,7 +55,8 @@ pub use packet::{PacketIn, PacketOut, Reason};
 pub use port::{GroupId, Port, PortNumber, PortStats, PortStatus};
 pub use refusal::Refusal;
 pub use stats::{
-    Aggregate, Description, FlowFilter, FlowStats, TableFeatures, TableProperty, TableStats,
+    Aggregate, Description, FlowFilter, FlowStats, GroupFeatures, GroupStats, TableFeatures,
+    TableProperty, TableStats,
 };
 
 pub use tls::{Tls, TlsError, TlsFiles};

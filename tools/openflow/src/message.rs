@@ -5,9 +5,10 @@ use crate::experiment::Experiment;
 use crate::flow::{FlowMod, FlowRemoved};
 use crate::group::GroupMod;
 use crate::hello::{Hello, VERSION};
+use crate::mods::{MeterMod, PortMod, TableMod};
 use crate::multipart::{Reply, Request};
 use crate::packet::{PacketIn, PacketOut};
-use crate::port::PortStatus;
+use crate::port::{PortNumber, PortStatus};
 use crate::wire::{Reader, Write};
 
 /// Numbers of message types.
@@ -28,15 +29,20 @@ mod types {
     pub const PACKET_OUT: u8 = 13;
     pub const FLOW_MOD: u8 = 14;
     pub const GROUP_MOD: u8 = 15;
+    pub const PORT_MOD: u8 = 16;
+    pub const TABLE_MOD: u8 = 17;
     pub const MULTIPART_REQUEST: u8 = 18;
     pub const MULTIPART_REPLY: u8 = 19;
     pub const BARRIER_REQUEST: u8 = 20;
     pub const BARRIER_REPLY: u8 = 21;
+    pub const QUEUES_REQUEST: u8 = 22;
+    pub const QUEUES_REPLY: u8 = 23;
     pub const ROLE_REQUEST: u8 = 24;
     pub const ROLE_REPLY: u8 = 25;
     pub const GET_ASYNC_REQUEST: u8 = 26;
     pub const GET_ASYNC_REPLY: u8 = 27;
     pub const SET_ASYNC: u8 = 28;
+    pub const METER_MOD: u8 = 29;
 }
 pub(crate) use types::MULTIPART_REPLY;
 
@@ -94,6 +100,16 @@ pub enum Body {
     FlowMod(FlowMod),
     /// Change a group.
     GroupMod(GroupMod),
+    /// Change a port.
+    PortMod(PortMod),
+    /// Change a table.
+    TableMod(TableMod),
+    /// Change a meter.
+    MeterMod(MeterMod),
+    /// Which queues does this port have?
+    QueuesRequest(PortNumber),
+    /// The answer: the port, and its queues as octets.
+    QueuesReply(PortNumber, Vec<u8>),
     /// A question about much, and whether more parts of it follow.
     MultipartRequest(Request, bool),
     /// An answer, or a part of it.
@@ -252,6 +268,17 @@ impl Body {
             types::PACKET_OUT => Self::PacketOut(PacketOut::decode(reader)?),
             types::FLOW_MOD => Self::FlowMod(FlowMod::decode(reader)?),
             types::GROUP_MOD => Self::GroupMod(GroupMod::decode(reader)?),
+            types::PORT_MOD => Self::PortMod(PortMod::decode(reader)?),
+            types::TABLE_MOD => Self::TableMod(TableMod::decode(reader)?),
+            types::METER_MOD => Self::MeterMod(MeterMod::decode(reader)?),
+            types::QUEUES_REQUEST | types::QUEUES_REPLY => {
+                let port = PortNumber(reader.u32()?);
+                reader.skip(4)?;
+                match kind {
+                    types::QUEUES_REQUEST => Self::QueuesRequest(port),
+                    _ => Self::QueuesReply(port, reader.all().to_vec()),
+                }
+            }
             types::MULTIPART_REQUEST => {
                 let (request, more) = Request::decode(reader)?;
                 Self::MultipartRequest(request, more)
@@ -295,6 +322,11 @@ impl Body {
             Self::PacketOut(_) => types::PACKET_OUT,
             Self::FlowMod(_) => types::FLOW_MOD,
             Self::GroupMod(_) => types::GROUP_MOD,
+            Self::PortMod(_) => types::PORT_MOD,
+            Self::TableMod(_) => types::TABLE_MOD,
+            Self::MeterMod(_) => types::METER_MOD,
+            Self::QueuesRequest(_) => types::QUEUES_REQUEST,
+            Self::QueuesReply(..) => types::QUEUES_REPLY,
             Self::MultipartRequest(..) => types::MULTIPART_REQUEST,
             Self::MultipartReply(_) => types::MULTIPART_REPLY,
             Self::BarrierRequest => types::BARRIER_REQUEST,
@@ -328,6 +360,18 @@ impl Body {
             Self::PacketOut(packet) => packet.encode(out),
             Self::FlowMod(flow) => flow.encode(out),
             Self::GroupMod(group) => group.encode(out),
+            Self::PortMod(change) => change.encode(out),
+            Self::TableMod(change) => change.encode(out),
+            Self::MeterMod(change) => change.encode(out),
+            Self::QueuesRequest(port) => {
+                out.u32(port.0);
+                out.zeros(4);
+            }
+            Self::QueuesReply(port, queues) => {
+                out.u32(port.0);
+                out.zeros(4);
+                out.put(queues);
+            }
             Self::MultipartRequest(request, more) => request.encode(*more, out),
             Self::MultipartReply(reply) => reply.encode(out),
             Self::RoleRequest(role, generation) | Self::RoleReply(role, generation) => {

@@ -3,7 +3,10 @@
 use crate::experiment::{EXPERIMENTER, ProgramStats};
 use crate::group::{Bucket, GroupType};
 use crate::port::{GroupId, Port, PortNumber, PortStats};
-use crate::stats::{Aggregate, Description, FlowFilter, FlowStats, TableFeatures, TableStats};
+use crate::stats::{
+    Aggregate, Description, FlowFilter, FlowStats, GroupFeatures, GroupStats, TableFeatures,
+    TableStats,
+};
 use crate::wire::{Reader, Write};
 use crate::{Message, Refusal};
 
@@ -14,7 +17,13 @@ mod types {
     pub const AGGREGATE: u16 = 2;
     pub const TABLE: u16 = 3;
     pub const PORT_STATS: u16 = 4;
+    pub const QUEUE: u16 = 5;
+    pub const GROUP: u16 = 6;
     pub const GROUP_DESC: u16 = 7;
+    pub const GROUP_FEATURES: u16 = 8;
+    pub const METER: u16 = 9;
+    pub const METER_CONFIG: u16 = 10;
+    pub const METER_FEATURES: u16 = 11;
     pub const TABLE_FEATURES: u16 = 12;
     pub const PORT_DESC: u16 = 13;
     pub const EXPERIMENTER: u16 = 0xffff;
@@ -47,6 +56,18 @@ pub enum Request {
     PortStats(PortNumber),
     /// Groups and their buckets.
     Groups,
+    /// Counters of this group, or of all for [`GroupId::ALL`].
+    GroupStats(GroupId),
+    /// What groups can do.
+    GroupFeatures,
+    /// Counters of a queue of a port; all ones stand for all queues.
+    Queues(PortNumber, u32),
+    /// Counters of a meter; all ones stand for all meters.
+    Meters(u32),
+    /// How a meter is set up; all ones stand for all meters.
+    MeterConfig(u32),
+    /// What meters can do.
+    MeterFeatures,
     /// What tables can do; with entries: what they are to do.
     TableFeatures(Vec<TableFeatures>),
     /// Ports.
@@ -71,6 +92,18 @@ impl Request {
                 Self::PortStats(port)
             }
             types::GROUP_DESC => Self::Groups,
+            types::GROUP_FEATURES => Self::GroupFeatures,
+            types::METER_FEATURES => Self::MeterFeatures,
+            types::QUEUE => Self::Queues(PortNumber(reader.u32()?), reader.u32()?),
+            types::GROUP | types::METER | types::METER_CONFIG => {
+                let number = reader.u32()?;
+                reader.skip(4)?;
+                match kind {
+                    types::GROUP => Self::GroupStats(GroupId(number)),
+                    types::METER => Self::Meters(number),
+                    _ => Self::MeterConfig(number),
+                }
+            }
             types::TABLE_FEATURES => {
                 let body = Reader::new(reader.all(), Refusal::BAD_LEN);
                 Self::TableFeatures(body.list(TableFeatures::decode)?)
@@ -94,6 +127,12 @@ impl Request {
             Self::Tables => types::TABLE,
             Self::PortStats(_) => types::PORT_STATS,
             Self::Groups => types::GROUP_DESC,
+            Self::GroupStats(_) => types::GROUP,
+            Self::GroupFeatures => types::GROUP_FEATURES,
+            Self::Queues(..) => types::QUEUE,
+            Self::Meters(_) => types::METER,
+            Self::MeterConfig(_) => types::METER_CONFIG,
+            Self::MeterFeatures => types::METER_FEATURES,
             Self::TableFeatures(_) => types::TABLE_FEATURES,
             Self::Ports => types::PORT_DESC,
             Self::Programs => types::EXPERIMENTER,
@@ -101,16 +140,28 @@ impl Request {
         begin(kind, more, out);
         match self {
             Self::Flows(filter) | Self::Aggregate(filter) => filter.encode(out),
-            Self::PortStats(port) => {
-                out.u32(port.0);
+            Self::PortStats(PortNumber(number))
+            | Self::GroupStats(GroupId(number))
+            | Self::Meters(number)
+            | Self::MeterConfig(number) => {
+                out.u32(*number);
                 out.zeros(4);
+            }
+            Self::Queues(port, queue) => {
+                out.u32(port.0);
+                out.u32(*queue);
             }
             Self::TableFeatures(tables) => tables.iter().for_each(|table| table.encode(out)),
             Self::Programs => {
                 out.u32(EXPERIMENTER);
                 out.u32(LIST);
             }
-            Self::Description | Self::Tables | Self::Groups | Self::Ports => {}
+            Self::Description
+            | Self::Tables
+            | Self::Groups
+            | Self::GroupFeatures
+            | Self::MeterFeatures
+            | Self::Ports => {}
         }
     }
 }
@@ -139,6 +190,12 @@ pub enum ReplyBody {
     PortStats(Vec<PortStats>),
     /// Groups: kind, number, buckets.
     Groups(Vec<(GroupType, GroupId, Vec<Bucket>)>),
+    /// Counters of groups.
+    GroupStats(Vec<GroupStats>),
+    /// What groups can do.
+    GroupFeatures(GroupFeatures),
+    /// Queues, meters or what meters can do: the type of the answer, and octets that are not looked into.
+    Opaque(u16, Vec<u8>),
     /// What tables can do.
     TableFeatures(Vec<TableFeatures>),
     /// Ports.
@@ -170,6 +227,15 @@ impl Reply {
             types::TABLE => ReplyBody::Tables(rest.list(TableStats::decode)?),
             types::PORT_STATS => ReplyBody::PortStats(rest.list(PortStats::decode)?),
             types::GROUP_DESC => ReplyBody::Groups(rest.list(read_group)?),
+            types::GROUP => ReplyBody::GroupStats(rest.list(GroupStats::decode)?),
+            types::GROUP_FEATURES => {
+                let features = GroupFeatures::decode(&mut rest)?;
+                rest.end()?;
+                ReplyBody::GroupFeatures(features)
+            }
+            types::QUEUE | types::METER | types::METER_CONFIG | types::METER_FEATURES => {
+                ReplyBody::Opaque(kind, rest.all().to_vec())
+            }
             types::TABLE_FEATURES => ReplyBody::TableFeatures(rest.list(TableFeatures::decode)?),
             types::PORT_DESC => ReplyBody::Ports(rest.list(Port::decode)?),
             types::EXPERIMENTER => ReplyBody::Programs(rest.list(ProgramStats::decode)?),
@@ -190,6 +256,18 @@ impl Reply {
 }
 
 impl ReplyBody {
+    /// Nothing, where it was asked for queues.
+    pub const NO_QUEUES: Self = Self::Opaque(types::QUEUE, Vec::new());
+    /// Nothing, where it was asked for counters of meters.
+    pub const NO_METERS: Self = Self::Opaque(types::METER, Vec::new());
+    /// Nothing, where it was asked how meters are set up.
+    pub const NO_METER_CONFIG: Self = Self::Opaque(types::METER_CONFIG, Vec::new());
+
+    /// There are no meters: what they can do is 16 octets of zeros.
+    pub fn no_meter_features() -> Self {
+        Self::Opaque(types::METER_FEATURES, vec![0; 16])
+    }
+
     /// As many messages as it takes: each at most 65535 octets long, and all but the last marked as having more behind it.
     pub fn into_messages(self, xid: u32) -> Vec<Vec<u8>> {
         let (kind, entries) = self.entries();
@@ -237,11 +315,27 @@ impl ReplyBody {
             Self::Tables(list) => (types::TABLE, each(list, TableStats::encode)),
             Self::PortStats(list) => (types::PORT_STATS, each(list, PortStats::encode)),
             Self::Groups(list) => (types::GROUP_DESC, each(list, write_group)),
+            Self::GroupStats(list) => (types::GROUP, each(list, GroupStats::encode)),
+            Self::GroupFeatures(one) => {
+                (types::GROUP_FEATURES, each(std::slice::from_ref(one), GroupFeatures::encode))
+            }
+            Self::Opaque(kind, octets) => (*kind, vec![octets.clone()]),
             Self::TableFeatures(list) => (types::TABLE_FEATURES, each(list, TableFeatures::encode)),
             Self::Ports(list) => (types::PORT_DESC, each(list, Port::encode)),
             Self::Programs(list) => (types::EXPERIMENTER, each(list, ProgramStats::encode)),
         }
     }
+}
+
+/// Octets of flow statistics that fit one message.
+pub(crate) const MAX_FLOW_STATS_OCTETS: usize = MAX_MESSAGE_OCTETS - REPLY_HEADER_OCTETS;
+
+/// A message of flow statistics with these entries.
+pub(crate) fn flow_stats_part(xid: u32, more: bool, entries: &[u8]) -> Vec<u8> {
+    Message::encode_with(xid, crate::message::MULTIPART_REPLY, |out| {
+        begin(types::FLOW, more, out);
+        out.put(entries);
+    })
 }
 
 fn begin(kind: u16, more: bool, out: &mut Vec<u8>) {

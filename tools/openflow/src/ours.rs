@@ -34,8 +34,8 @@ pub const HEDDLE: u32 = 0x4844_4c45;
 pub const MAX_NAME_OCTETS: usize = PIECE_OCTETS * PIECES;
 
 pub(crate) const PROGRAM: u8 = 1;
-const PROGRAM_NUMBERED: u8 = 2;
-const NDN_KIND: u8 = 1;
+pub(crate) const PROGRAM_NUMBERED: u8 = 2;
+pub(crate) const NDN_KIND: u8 = 1;
 pub(crate) const NAME: u8 = 16;
 
 /// Octets of a name in one field.

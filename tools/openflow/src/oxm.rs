@@ -86,6 +86,11 @@ impl Field {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether a match may leave out bits of it.
+    pub const fn can_mask(self) -> bool {
+        self.layout().2
+    }
+
     /// Octets of a value.
     pub const fn octets(self) -> usize {
         self.layout().0 as usize

@@ -74,6 +74,13 @@ pub struct Port {
 }
 
 impl Port {
+    /// In [`Port::config`]: a controller has switched it off (OFPPC_PORT_DOWN).
+    pub const OFF: u32 = 1;
+    /// In [`Port::state`]: it has no link (OFPPS_LINK_DOWN).
+    pub const NO_LINK: u32 = 1;
+    /// In [`Port::state`]: it keeps buckets alive that watch it (OFPPS_LIVE).
+    pub const LIVE: u32 = 4;
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
         let number = reader.u32()?;
         reader.skip(4)?;

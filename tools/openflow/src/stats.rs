@@ -147,6 +147,42 @@ impl FlowStats {
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let (mut matching, mut instructions) = (Vec::new(), Vec::new());
+        self.matching.encode(&mut matching);
+        Instruction::encode_all(&self.instructions, &mut instructions);
+        RawFlowStats {
+            table: self.table,
+            duration: self.duration,
+            priority: self.priority,
+            timeouts: (self.idle_timeout, self.hard_timeout),
+            flags: self.flags,
+            cookie: self.cookie,
+            packets: self.packets,
+            octets: self.octets,
+            matching: &matching,
+            instructions: &instructions,
+        }
+        .encode(out);
+    }
+}
+
+/// The same with match and instructions as they are in messages.
+pub(crate) struct RawFlowStats<'s> {
+    pub table: u8,
+    pub duration: (u32, u32),
+    pub priority: u16,
+    /// Idle and hard.
+    pub timeouts: (u16, u16),
+    pub flags: FlowFlags,
+    pub cookie: u64,
+    pub packets: u64,
+    pub octets: u64,
+    pub matching: &'s [u8],
+    pub instructions: &'s [u8],
+}
+
+impl RawFlowStats<'_> {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.sized(0, true, |out| {
             out.u16(0);
             out.u8(self.table);
@@ -154,15 +190,15 @@ impl FlowStats {
             out.u32(self.duration.0);
             out.u32(self.duration.1);
             out.u16(self.priority);
-            out.u16(self.idle_timeout);
-            out.u16(self.hard_timeout);
+            out.u16(self.timeouts.0);
+            out.u16(self.timeouts.1);
             out.u16(self.flags.bits());
             out.zeros(4);
             out.u64(self.cookie);
             out.u64(self.packets);
             out.u64(self.octets);
-            self.matching.encode(out);
-            Instruction::encode_all(&self.instructions, out);
+            out.put(self.matching);
+            out.put(self.instructions);
         });
     }
 }
@@ -291,5 +327,73 @@ impl TableFeatures {
                 });
             }
         });
+    }
+}
+
+/// Counters of a group.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Its number.
+    pub group: GroupId,
+    /// Flows that use it.
+    pub users: u32,
+    /// Packets that it got; all ones where not counted.
+    pub packets: u64,
+    /// Octets of them; all ones where not counted.
+    pub octets: u64,
+    /// Seconds that it has been there, and nanoseconds beyond them.
+    pub duration: (u32, u32),
+}
+
+impl GroupStats {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
+        let len = usize::from(reader.u16()?);
+        let body = len.checked_sub(2).ok_or(Refusal::BAD_LEN)?;
+        // Counters of buckets follow, which are passed over.
+        let mut reader = reader.part(body, Refusal::BAD_LEN)?;
+        reader.skip(2)?;
+        let (group, users) = (GroupId(reader.u32()?), reader.u32()?);
+        reader.skip(4)?;
+        let (packets, octets) = (reader.u64()?, reader.u64()?);
+        Ok(Self { group, users, packets, octets, duration: (reader.u32()?, reader.u32()?) })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.u16(40);
+        out.zeros(2);
+        out.u32(self.group.0);
+        out.u32(self.users);
+        out.zeros(4);
+        out.u64(self.packets);
+        out.u64(self.octets);
+        out.u32(self.duration.0);
+        out.u32(self.duration.1);
+    }
+}
+
+/// What groups can do; where there is a number for each kind of group, that is all, select, indirect, fast failover.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupFeatures {
+    /// Kinds of group, by bit.
+    pub kinds: u32,
+    /// OFPGFC_* bits.
+    pub capabilities: u32,
+    /// Groups that fit.
+    pub max_groups: [u32; 4],
+    /// Actions that buckets can have, by bit.
+    pub actions: [u32; 4],
+}
+
+impl GroupFeatures {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Refusal> {
+        let (kinds, capabilities) = (reader.u32()?, reader.u32()?);
+        let mut four = || Ok([reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?]);
+        Ok(Self { kinds, capabilities, max_groups: four()?, actions: four()? })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.u32(self.kinds);
+        out.u32(self.capabilities);
+        self.max_groups.iter().chain(&self.actions).for_each(|number| out.u32(*number));
     }
 }

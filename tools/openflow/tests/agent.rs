@@ -1,130 +1,18 @@
 //! The switch's side of OpenFlow: conversations with controllers, and what they make of the switch's tables.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use heddle_core::flow::{
-    Group, NameChunk, PacketIn, Rule, RuleBucket, SharedInstructions, Switch, SwitchMemory,
-    TableMemory,
-};
-use heddle_core::ndn::FragmentFlow;
-use heddle_core::node::{Instant, PortId, Verdict};
-use heddle_openflow::agent::{Agent, ConnectionId, Outcome};
+mod switch;
+
+use heddle_core::node::{PortId, Verdict};
+use heddle_openflow::agent::{Agent, Outcome};
 use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
-    Action, Body, Bucket, Command, Experiment, Field, FlowFilter, FlowFlags, FlowMod, GroupCommand,
-    GroupId, GroupMod, GroupType, Hello, HelloElement, Instruction, Match, Message, NO_BUFFER, Oxm,
-    PacketOut, Parameter, Port, PortNumber, Refusal, Reply, ReplyBody, Request, Role,
+    Action, Body, Bucket, Command, FlowFilter, FlowFlags, FlowMod, GroupCommand, GroupId, GroupMod,
+    GroupType, Hello, HelloElement, Instruction, Match, NO_BUFFER, PacketOut, PortNumber, Refusal,
+    Reply, ReplyBody, Request, Role,
 };
 use serde_json::Value;
-use std::time::Duration;
-
-fn at(seconds: u64) -> Instant {
-    Instant::ZERO.after(Duration::from_secs(seconds))
-}
-
-fn with_agent(test: impl FnOnce(&mut Agent, &mut InProcess<'_>)) {
-    let memory = SwitchMemory {
-        tables: TableMemory {
-            rules: &mut vec![Rule::vacant(); 8],
-            buckets: &mut vec![RuleBucket::vacant(); 2],
-            names: &mut [NameChunk::vacant()],
-            instructions: &mut vec![SharedInstructions::vacant(); 8],
-        },
-        groups: &mut vec![Group::vacant(); 2],
-        fragments: &mut vec![FragmentFlow::vacant(Default::default()); 8],
-        packet_ins: &mut [PacketIn::vacant(); 4],
-        packet_in_octets: &mut [0; 400],
-    };
-    let ports = (0..3).map(PortId).collect();
-    let mut switch = InProcess::new(Switch::new(memory, ports, 7), ports);
-    let port = |number| Port { number, name: format!("p{number}"), ..Port::default() };
-    test(&mut Agent::new(0x99, (1..4).map(port).collect(), 8), &mut switch);
-}
-
-fn message(body: Body) -> Vec<u8> {
-    Message::new(42, body).encode().unwrap()
-}
-
-/// A connection on which both have said hello.
-fn open(agent: &mut Agent, switch: &mut InProcess<'_>) -> ConnectionId {
-    let (id, hello) = agent.connect();
-    let Body::Hello(hello) = Message::decode(&hello).unwrap().body else { panic!("a hello") };
-    assert_eq!(hello, Hello::ours());
-    let outcome = agent.receive(at(0), id, &message(Body::Hello(Hello::ours())), switch);
-    assert_eq!(outcome, Outcome::default());
-    id
-}
-
-fn said(outcome: &Outcome) -> Vec<(ConnectionId, Body)> {
-    outcome.send.iter().map(|(id, octets)| (*id, Message::decode(octets).unwrap().body)).collect()
-}
-
-/// What the agent answers to one message on the connection.
-fn ask(agent: &mut Agent, switch: &mut InProcess<'_>, id: ConnectionId, body: Body) -> Vec<Body> {
-    let outcome = agent.receive(at(1), id, &message(body), switch);
-    for (_, octets) in &outcome.send {
-        assert_eq!(Message::decode(octets).unwrap().xid, 42);
-    }
-    said(&outcome).into_iter().map(|(_, body)| body).collect()
-}
-
-fn refused(answer: &[Body]) -> Option<Refusal> {
-    match answer {
-        [Body::Error { refusal, .. }] => Some(*refusal),
-        [] => None,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn exact(field: Field, value: &[u8]) -> Oxm {
-    Oxm::Basic { field, value: value.to_vec(), mask: None }
-}
-
-fn from_port(port: u8) -> Match {
-    Match { fields: vec![exact(Field::InPort, &[0, 0, 0, port])] }
-}
-
-fn to(port: u32) -> Vec<Instruction> {
-    let port = PortNumber(port);
-    vec![Instruction::ApplyActions(vec![Action::Output { port, max_len: 64 }])]
-}
-
-fn flow_mod(command: Command, matching: Match, instructions: Vec<Instruction>) -> FlowMod {
-    FlowMod {
-        cookie: 5,
-        cookie_mask: 0,
-        table: 0,
-        command,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority: 10,
-        buffer: NO_BUFFER,
-        out_port: PortNumber::ANY,
-        out_group: GroupId::ANY,
-        flags: FlowFlags::SEND_FLOW_REM,
-        matching,
-        instructions,
-    }
-}
-
-fn all_flows() -> FlowFilter {
-    FlowFilter {
-        table: 255,
-        out_port: PortNumber::ANY,
-        out_group: GroupId::ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matching: Match::default(),
-    }
-}
-
-/// Where a frame from a port goes.
-fn forward(switch: &mut InProcess<'_>, from: u8) -> Verdict<&'static str> {
-    match switch.receive(at(2), PortId(from), &[0; 60]).unwrap() {
-        Verdict::Forward(port) => Verdict::Forward(port),
-        Verdict::Drop(reason) => Verdict::Drop(reason.name()),
-        Verdict::Consumed => Verdict::Consumed,
-    }
-}
+use switch::*;
 
 #[test]
 fn a_controller_that_speaks_another_version_is_sent_away() {
@@ -164,8 +52,15 @@ fn questions_are_answered() {
             Request::Tables,
             Request::PortStats(PortNumber::ANY),
             Request::Groups,
+            Request::GroupStats(GroupId::ALL),
+            Request::GroupFeatures,
+            Request::Queues(PortNumber::ANY, u32::MAX),
+            Request::Meters(u32::MAX),
+            Request::MeterConfig(u32::MAX),
+            Request::MeterFeatures,
             Request::TableFeatures(Vec::new()),
             Request::Ports,
+            Request::Programs,
         ] {
             let answer = ask(Body::MultipartRequest(request, false));
             assert!(
@@ -174,12 +69,19 @@ fn questions_are_answered() {
             );
         }
         assert_eq!(refused(&ask(Body::BarrierReply)), Some(Refusal::BAD_TYPE));
-        let delete = Body::Experimenter(Experiment::Delete { program: 1 });
-        assert_eq!(refused(&ask(delete)), Some(Refusal::BAD_EXPERIMENTER));
-        assert_eq!(
-            refused(&ask(Body::MultipartRequest(Request::Programs, false))),
-            Some(Refusal::BAD_EXPERIMENTER)
-        );
+        for (request, refusal) in [
+            (Request::PortStats(PortNumber(9)), Refusal::BAD_PORT),
+            (Request::GroupStats(GroupId(9)), Refusal::GROUP_UNKNOWN),
+            (Request::Queues(PortNumber(9), u32::MAX), Refusal::QUEUE_PORT),
+            (Request::Queues(PortNumber(1), 1), Refusal::QUEUE_QUEUE),
+            (Request::Meters(1), Refusal::METER_UNKNOWN_METER),
+            (Request::Flows(FlowFilter { table: 99, ..all_flows() }), Refusal::REQUEST_TABLE_ID),
+        ] {
+            let answer = ask(Body::MultipartRequest(request, false));
+            assert_eq!(refused(&answer), Some(refusal));
+        }
+        let more = ask(Body::MultipartRequest(Request::Ports, true));
+        assert_eq!(refused(&more), Some(Refusal::REQUEST_MULTIPART_BUFFER_OVERFLOW));
     });
 }
 
@@ -253,9 +155,6 @@ fn what_a_flow_cannot_do_has_its_error() {
         let add = |instructions| flow_mod(Command::Add, from_port(1), instructions);
         let mut refusal = |change| refused(&ask(agent, switch, id, Body::FlowMod(change)));
         let apply = |action| vec![Instruction::ApplyActions(vec![action])];
-        let program =
-            Oxm::Program { program: 1, result: 1, masks: None, parameter: Parameter::NONE };
-        let by_program = Match { fields: vec![program] };
         assert_eq!(refusal(add(to(9))), Some(Refusal::ACTION_OUT_PORT));
         assert_eq!(refusal(add(apply(Action::Group(GroupId(1))))), Some(Refusal::ACTION_OUT_GROUP));
         assert_eq!(refusal(add(apply(Action::PopVlan))), Some(Refusal::ACTION_TYPE));
@@ -273,7 +172,6 @@ fn what_a_flow_cannot_do_has_its_error() {
         assert_eq!(refusal(add(many)), Some(Refusal::ACTION_TOO_MANY));
         assert_eq!(refusal(FlowMod { table: 16, ..add(to(1)) }), Some(Refusal::FLOW_TABLE));
         assert_eq!(refusal(FlowMod { buffer: 7, ..add(to(1)) }), Some(Refusal::BUFFER_UNKNOWN));
-        assert_eq!(refusal(flow_mod(Command::Add, by_program, to(1))), Some(Refusal::MATCH_FIELD));
         let overlapping = FlowMod {
             flags: FlowFlags::CHECK_OVERLAP,
             ..flow_mod(Command::Add, Match::default(), to(1))
@@ -345,16 +243,6 @@ fn groups_carry_flows_and_take_them_along() {
         assert!(matches!(&removed[..], [Body::FlowRemoved(flow)] if flow.reason == 3));
         assert_eq!(forward(switch, 0), Verdict::Drop("flow_no_match"));
     });
-}
-
-fn ask_unsolicited(
-    agent: &mut Agent,
-    switch: &mut InProcess<'_>,
-    id: ConnectionId,
-    body: Body,
-) -> Vec<Body> {
-    let outcome = agent.receive(at(1), id, &message(body), switch);
-    said(&outcome).into_iter().map(|(_, body)| body).collect()
 }
 
 #[test]

@@ -1,21 +1,40 @@
 //! One controller.
 
-use super::ALL_EVENTS;
+use super::USUAL_EVENTS;
+use super::jobs::Job;
+use super::programs::Parts;
 use crate::{AsyncConfig, Framer, Role};
 
 /// What is known about a controller.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Connection {
     pub(super) framer: Framer,
     /// Whether both sides have said hello and agreed.
     pub(super) is_open: bool,
     pub(super) role: Role,
     pub(super) events: AsyncConfig,
+    /// What it has asked for and is not done yet.
+    pub(super) job: Option<Job>,
+    /// A program of which parts have come.
+    pub(super) parts: Option<Parts>,
+    /// It reads more slowly than it is told things.
+    pub(super) is_congested: bool,
+    /// Messages of it may be there that have not been looked at.
+    pub(super) is_behind: bool,
 }
 
 impl Connection {
     pub(super) fn new() -> Self {
-        Self { framer: Framer::default(), is_open: false, role: Role::Equal, events: ALL_EVENTS }
+        Self {
+            framer: Framer::default(),
+            is_open: false,
+            role: Role::Equal,
+            events: USUAL_EVENTS,
+            job: None,
+            parts: None,
+            is_congested: false,
+            is_behind: false,
+        }
     }
 
     /// Whether the controller gets an event, whose reason is a bit of `masks`: that for master and equal, and that for slave.

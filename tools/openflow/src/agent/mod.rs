@@ -1,27 +1,50 @@
 //! The switch's side of OpenFlow 1.3, as a state machine: octets from controllers in, octets for them out.
 //!
-//! The driver owns sockets, time and frames. It calls [`Agent::connect`] for a new connection, [`Agent::receive`] for what came in on one,
+//! The driver owns sockets and time. It calls [`Agent::connect`] for a new connection, [`Agent::receive`] for what came in on one,
 //! [`Agent::tick`] now and then, and sends what each [`Outcome`] says. What controllers want of the switch goes to its [`Datapath`].
+//!
+//! No call takes long: what concerns many flows is done a step at a time, with each [`Agent::tick`] ([`Agent::is_busy`] tells that there is
+//! more to do). Meanwhile the connection that asked for it is not heard ([`Agent::wants_input`]); all others are.
 
+mod answer;
 mod connection;
+mod features;
 mod flows;
+mod groups;
+mod jobs;
+mod ports;
+mod programs;
 mod translate;
+mod wanted;
 
-use crate::Body;
 use crate::datapath::Datapath;
-use crate::port::{GroupId, Port, PortNumber, PortStats};
-use crate::stats::{Aggregate, Description, TableFeatures, TableStats};
+use crate::flow::Command;
+use crate::port::{Port, PortNumber};
+use crate::stats::Description;
 use crate::{
-    Action, AsyncConfig, Bucket, Features, Field, FlowRemoved, GroupCommand, GroupMod, GroupType,
-    Match, Message, NO_BUFFER, Oxm, PacketIn, PacketOut, Reason, Refusal, ReplyBody, Request, Role,
+    ALL_TABLES, Action, AsyncConfig, Body, Features, Field, FlowMod, FlowRemoved, GroupId, Match,
+    Message, MeterMod, NO_BUFFER, Oxm, PacketIn, PacketOut, PortStatus, Reason, Refusal, Role,
     SwitchConfig,
 };
 use connection::Connection;
-use flows::Flows;
-use heddle_core::flow::{MAX_TABLES, PacketInReason};
-use heddle_core::node::{Instant, PortId, PortSet};
+use flows::{End, Flows, Modification, name};
+use groups::Group;
+use heddle_core::flow::{self, MAX_TABLES, PacketInReason};
+use heddle_core::node::{Instant, PortId};
+use jobs::{Found, Job, Step, Work};
+use programs::{Programs, Trouble};
 use std::collections::BTreeMap;
-use translate::{Known, group_kind, group_refusal, port_id};
+use translate::{Known, port_id};
+use wanted::{Wanted, Which};
+
+/// Messages of one connection that are dealt with before the others have their turn.
+const MESSAGES_A_TURN: usize = 256;
+/// Packets that are handed to controllers in one tick.
+const PACKETS_A_TICK: usize = 1024;
+/// Flows whose time-outs are looked at in one tick.
+const TIMEOUTS_A_TICK: usize = 1024;
+/// Steps of work on many flows in one tick, for each connection.
+const STEPS_A_TICK: usize = 8;
 
 /// A connection to a controller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +64,8 @@ pub struct Outcome {
 pub struct Agent {
     /// What the switch says that it is.
     pub description: Description,
+    /// Groups that the datapath has room for, as controllers are told.
+    pub max_groups: u32,
     datapath_id: u64,
     ports: Vec<Port>,
     config: SwitchConfig,
@@ -49,8 +74,12 @@ pub struct Agent {
     /// The highest generation that a master or slave has named.
     generation: Option<u64>,
     flows: Flows,
-    groups: BTreeMap<u32, (GroupType, Vec<Bucket>)>,
+    groups: BTreeMap<u32, Group>,
+    programs: Programs,
     max_flows: u32,
+    invalid_ttl: Option<u16>,
+    lost_packet_ins: u64,
+    has_more: bool,
 }
 
 impl Agent {
@@ -58,6 +87,7 @@ impl Agent {
     pub fn new(datapath_id: u64, ports: Vec<Port>, max_flows: u32) -> Self {
         Self {
             description: Description::default(),
+            max_groups: 256,
             datapath_id,
             ports,
             config: SwitchConfig { flags: 0, miss_send_len: 128 },
@@ -66,8 +96,19 @@ impl Agent {
             generation: None,
             flows: Flows::default(),
             groups: BTreeMap::new(),
+            programs: Programs::default(),
             max_flows,
+            invalid_ttl: None,
+            lost_packet_ins: 0,
+            has_more: false,
         }
+    }
+
+    /// The same, for controllers of older switches: it takes their match on programs, and does not acknowledge PUT.
+    #[must_use]
+    pub fn accepting_legacy(mut self) -> Self {
+        self.flows.is_legacy = true;
+        self
     }
 
     /// Begins with a controller: the connection and the hello to send.
@@ -78,9 +119,42 @@ impl Agent {
         (id, Message::encode_with(0, 0, |out| crate::Hello::ours().encode(out)))
     }
 
-    /// Forgets a connection that is closed. Flows stay.
+    /// Forgets a connection that is closed. Flows, groups and programs stay.
     pub fn disconnect(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
+    }
+
+    /// Whether both sides of a connection have said hello and agreed.
+    pub fn is_open(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| connection.is_open)
+    }
+
+    /// Whether more of a connection can be taken now.
+    pub fn wants_input(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            connection.job.is_none() && !connection.is_behind && !connection.is_congested
+        })
+    }
+
+    /// Whether there is work left that the next [`Agent::tick`] does.
+    pub fn is_busy(&self) -> bool {
+        let is_busy = |connection: &Connection| match &connection.job {
+            Some(job) => !(connection.is_congested && job.tells()),
+            None => connection.is_behind && !connection.is_congested,
+        };
+        self.has_more || self.connections.values().any(is_busy)
+    }
+
+    /// Says whether what a connection has been sent waits to be read. While it does, no long answers and no packets are sent to it.
+    pub fn set_congested(&mut self, id: ConnectionId, is_congested: bool) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.is_congested = is_congested;
+        }
+    }
+
+    /// Packets that controllers should have got but did not, because they read too slowly.
+    pub const fn lost_packet_ins(&self) -> u64 {
+        self.lost_packet_ins
     }
 
     /// Takes octets that came in on a connection.
@@ -92,65 +166,109 @@ impl Agent {
         datapath: &mut dyn Datapath,
     ) -> Outcome {
         let mut outcome = Outcome::default();
-        let Some(connection) = self.connections.get_mut(&id) else { return outcome };
-        connection.framer.push(octets);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.framer.push(octets);
+            self.turn(now, id, datapath, &mut outcome);
+        }
+        outcome
+    }
+
+    /// Ends flows whose time is over, hands on what controllers have to know, and goes on with what takes long.
+    pub fn tick(&mut self, now: Instant, datapath: &mut dyn Datapath) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut removed = Vec::new();
+        self.has_more =
+            self.flows.expire(now, TIMEOUTS_A_TICK, &mut self.programs, datapath, &mut removed);
+        self.tell_removed(&removed, &mut outcome);
+        while let Some(status) = self.next_changed_port(datapath) {
+            self.tell_port(&status, &mut outcome);
+        }
+        self.tell_packets(datapath, &mut outcome);
+        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        for id in ids {
+            self.turn(now, id, datapath, &mut outcome);
+        }
+        self.watch_ttl(datapath);
+        outcome
+    }
+
+    /// Goes on with a connection: what it has asked for, then its next messages.
+    fn turn(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        datapath: &mut dyn Datapath,
+        outcome: &mut Outcome,
+    ) {
+        let mut messages = 0;
+        let mut steps = 0;
         while let Some(connection) = self.connections.get_mut(&id) {
+            if let Some(mut job) = connection.job.take() {
+                if steps == STEPS_A_TICK || (connection.is_congested && job.tells()) {
+                    connection.job = Some(job);
+                    return;
+                }
+                steps += 1;
+                if self.step(now, id, &mut job, datapath, outcome)
+                    && let Some(connection) = self.connections.get_mut(&id)
+                {
+                    connection.job = Some(job);
+                }
+                continue;
+            }
+            if messages == MESSAGES_A_TURN || connection.is_congested {
+                connection.is_behind = true;
+                return;
+            }
+            messages += 1;
+            connection.is_behind = false;
             let message = match connection.framer.next_message() {
                 Ok(Some(message)) => message.to_vec(),
-                Ok(None) => break,
+                Ok(None) => return,
                 Err(refusal) => {
-                    self.close(id, &[], refusal, &mut outcome);
-                    break;
+                    self.close(id, &[], refusal.into(), outcome);
+                    return;
                 }
             };
             let done = Message::decode(&message)
-                .and_then(|decoded| self.handle(now, id, decoded, datapath, &mut outcome));
-            if let Err(refusal) = done {
-                let is_open = self.connections.get(&id).is_some_and(|open| open.is_open);
-                if !is_open || refusal == Refusal::INCOMPATIBLE {
-                    self.close(id, &message, refusal, &mut outcome);
-                    break;
+                .map_err(Trouble::from)
+                .and_then(|decoded| self.handle(now, id, decoded, &message, datapath, outcome));
+            if let Err(trouble) = done {
+                if !self.is_open(id) || trouble.refusal == Refusal::INCOMPATIBLE {
+                    self.close(id, &message, trouble, outcome);
+                    return;
                 }
-                let error = Message::refusing(&message, refusal);
-                send(id, error.xid, error.body, &mut outcome);
+                refuse(id, &message, trouble, outcome);
             }
         }
-        outcome
     }
 
-    /// Ends flows whose time is over and hands on the frames that wait for controllers.
-    pub fn tick(&mut self, now: Instant, datapath: &mut dyn Datapath) -> Outcome {
-        let mut outcome = Outcome::default();
-        let removed = self.flows.expire(now, datapath);
-        self.tell_removed(&removed, &mut outcome);
-        let mut octets = Vec::new();
-        while let Some(entry) = datapath.take_packet_in(&mut octets) {
-            let packet = PacketIn {
-                buffer: NO_BUFFER,
-                total_len: u16::try_from(entry.total_octets).unwrap_or(u16::MAX),
-                reason: match entry.reason {
-                    PacketInReason::NoMatch => Reason::NoMatch,
-                    PacketInReason::Action => Reason::Action,
-                    PacketInReason::InvalidTtl => Reason::InvalidTtl,
-                },
-                table: entry.table,
-                cookie: entry.cookie,
-                matching: in_port(entry.port),
-                data: octets.clone(),
-            };
-            let bit = 1 << packet.reason as u32;
-            for (id, open) in &self.connections {
-                if open.gets(open.events.packet_in, bit) {
-                    send(*id, 0, Body::PacketIn(packet.clone()), &mut outcome);
-                }
+    /// A step of what a connection has asked for. Whether more are to be done.
+    fn step(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        job: &mut Job,
+        datapath: &mut dyn Datapath,
+        outcome: &mut Outcome,
+    ) -> bool {
+        let (mut messages, mut removed) = (Vec::new(), Vec::new());
+        let mut found = Found { messages: &mut messages, removed: &mut removed };
+        let step = job.step(now, &mut self.flows, &mut self.programs, datapath, &mut found);
+        outcome.send.extend(messages.into_iter().map(|octets| (id, octets)));
+        self.tell_removed(&removed, outcome);
+        match step {
+            Ok(Step::More) => true,
+            Ok(Step::Done) => false,
+            Err(refusal) => {
+                refuse(id, &job.head, refusal.into(), outcome);
+                false
             }
         }
-        outcome
     }
 
-    fn close(&mut self, id: ConnectionId, message: &[u8], refusal: Refusal, outcome: &mut Outcome) {
-        let error = Message::refusing(message, refusal);
-        send(id, error.xid, error.body, outcome);
+    fn close(&mut self, id: ConnectionId, message: &[u8], trouble: Trouble, outcome: &mut Outcome) {
+        refuse(id, message, trouble, outcome);
         outcome.close.push(id);
         self.connections.remove(&id);
     }
@@ -160,9 +278,10 @@ impl Agent {
         now: Instant,
         id: ConnectionId,
         message: Message,
+        octets: &[u8],
         datapath: &mut dyn Datapath,
         outcome: &mut Outcome,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Trouble> {
         let connection = self.connections.get_mut(&id).ok_or(Refusal::BAD_TYPE)?;
         let xid = message.xid;
         if let Body::Hello(hello) = &message.body {
@@ -171,14 +290,16 @@ impl Agent {
             return Ok(());
         }
         if !connection.is_open && !matches!(message.body, Body::Error { .. }) {
-            return Err(Refusal::INCOMPATIBLE);
+            return Err(Refusal::INCOMPATIBLE.into());
         }
-        let changes = matches!(
-            message.body,
-            Body::FlowMod(_) | Body::GroupMod(_) | Body::PacketOut(_) | Body::SetConfig(_)
-        );
+        let changes = match &message.body {
+            Body::FlowMod(_) | Body::GroupMod(_) | Body::PacketOut(_) | Body::SetConfig(_) => true,
+            Body::PortMod(_) | Body::TableMod(_) | Body::MeterMod(_) => true,
+            Body::Experimenter(message) => message.changes(),
+            _ => false,
+        };
         if changes && connection.role == Role::Slave {
-            return Err(Refusal::IS_SLAVE);
+            return Err(Refusal::IS_SLAVE.into());
         }
         let answer = match message.body {
             Body::EchoRequest(data) => Body::EchoReply(data),
@@ -192,7 +313,12 @@ impl Agent {
             }),
             Body::GetConfigRequest => Body::GetConfigReply(self.config),
             Body::SetConfig(config) => {
+                // Fragments of IP are neither dropped nor put together.
+                if config.flags != 0 {
+                    return Err(Refusal::CONFIG_FLAGS.into());
+                }
                 self.config = config;
+                self.watch_ttl(datapath);
                 return Ok(());
             }
             // Each message is done before the next one is looked at.
@@ -203,41 +329,81 @@ impl Agent {
             Body::GetAsyncRequest => Body::GetAsyncReply(connection.events),
             Body::SetAsync(events) => {
                 connection.events = events;
+                self.watch_ttl(datapath);
                 return Ok(());
             }
             Body::RoleRequest(role, generation) => self.change_role(id, role, generation)?,
             Body::FlowMod(change) => {
-                let known = Known {
-                    ports: self.port_set(),
-                    groups: &|group| self.groups.contains_key(&group.0),
-                };
-                let removed = self.flows.change(now, &change, datapath, &known)?;
-                self.tell_removed(&removed, outcome);
+                let job = self.change_flows(now, &change, octets, datapath)?;
+                self.begin(id, job);
                 return Ok(());
             }
             Body::GroupMod(change) => {
-                let removed = self.change_group(now, change, datapath)?;
-                self.tell_removed(&removed, outcome);
+                let job = self.change_group(now, change, datapath)?;
+                self.begin(id, job);
                 return Ok(());
+            }
+            Body::PortMod(change) => {
+                let status = self.change_port(&change, datapath)?;
+                self.tell_port(&status, outcome);
+                return Ok(());
+            }
+            Body::TableMod(change) => {
+                if change.table != ALL_TABLES && usize::from(change.table) >= MAX_TABLES {
+                    return Err(Refusal::TABLE_TABLE.into());
+                }
+                // The two bits that had a meaning before OpenFlow 1.3 may be told.
+                return if change.config & !3 == 0 {
+                    Ok(())
+                } else {
+                    Err(Refusal::TABLE_CONFIG.into())
+                };
+            }
+            Body::MeterMod(change) => return Err(refuse_meter(&change).into()),
+            Body::QueuesRequest(port) => {
+                let is_there = port == PortNumber::ANY || port_id(port, self.port_set()).is_some();
+                if !is_there {
+                    return Err(Refusal::QUEUE_PORT.into());
+                }
+                Body::QueuesReply(port, Vec::new())
             }
             Body::PacketOut(packet) => {
                 self.packet_out(now, packet, datapath)?;
                 return Ok(());
             }
-            Body::MultipartRequest(request, _) => {
+            Body::MultipartRequest(_, true) => {
+                return Err(Refusal::REQUEST_MULTIPART_BUFFER_OVERFLOW.into());
+            }
+            Body::MultipartRequest(request, false) => {
+                if let Some(job) = self.answer_by_job(xid, &request)? {
+                    self.begin(id, Some(job));
+                    return Ok(());
+                }
                 let reply = self.answer(now, &request, datapath)?;
                 let messages = reply.into_messages(xid).into_iter();
                 outcome.send.extend(messages.map(|octets| (id, octets)));
                 return Ok(());
             }
+            Body::Experimenter(message) => {
+                let is_legacy = self.flows.is_legacy;
+                let parts = &mut connection.parts;
+                for answer in self.programs.handle(message, parts, is_legacy, datapath)? {
+                    send(id, xid, answer, outcome);
+                }
+                return Ok(());
+            }
             Body::Error { .. } | Body::EchoReply(_) => return Ok(()),
-            // Programs run on another kind of switch.
-            Body::Experimenter(_) => return Err(Refusal::BAD_EXPERIMENTER),
             // The others are what switches say.
-            _ => return Err(Refusal::BAD_TYPE),
+            _ => return Err(Refusal::BAD_TYPE.into()),
         };
         send(id, xid, answer, outcome);
         Ok(())
+    }
+
+    fn begin(&mut self, id: ConnectionId, job: Option<Job>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.job = job;
+        }
     }
 
     /// OpenFlow 1.3.5, 6.3.5: one master at most, and no request older than one that was granted.
@@ -267,37 +433,73 @@ impl Agent {
         Ok(Body::RoleReply(connection.role, self.generation.unwrap_or(0)))
     }
 
-    fn change_group(
+    /// Carries out a flow-mod: at once, or what is left to do (OpenFlow 1.3.5, 6.4).
+    fn change_flows(
         &mut self,
         now: Instant,
-        change: GroupMod,
+        change: &FlowMod,
+        octets: &[u8],
         datapath: &mut dyn Datapath,
-    ) -> Result<Vec<FlowRemoved>, Refusal> {
-        if change.command == GroupCommand::Delete {
-            let removed = self.flows.remove_group(now, change.group, datapath);
-            let is_meant = |id: &u32| change.group == GroupId::ALL || *id == change.group.0;
-            self.groups.keys().filter(|id| is_meant(id)).for_each(|id| datapath.remove_group(*id));
-            self.groups.retain(|id, _| !is_meant(id));
-            return Ok(removed);
+    ) -> Result<Option<Job>, Refusal> {
+        let is_delete = matches!(change.command, Command::Delete | Command::DeleteStrict);
+        if usize::from(change.table) >= MAX_TABLES && !(is_delete && change.table == ALL_TABLES) {
+            return Err(Refusal::FLOW_TABLE);
         }
-        if change
-            .buckets
-            .iter()
-            .flat_map(|bucket| &bucket.actions)
-            .any(|action| matches!(action, Action::Group(_)))
-        {
-            return Err(Refusal::GROUP_CHAINING);
-        }
-        let known = Known { ports: self.port_set(), groups: &|_| false };
-        let buckets = known.buckets(change.kind, &change.buckets)?;
-        let (id, kind) = (change.group.0, group_kind(change.kind));
-        let done = match change.command {
-            GroupCommand::Add => datapath.add_group(id, kind, &buckets),
-            _ => datapath.modify_group(id, kind, &buckets),
+        let wanted = Wanted::new(&change.matching, self.flows.is_legacy)?;
+        let work = if is_delete {
+            Work::Remove(End::Delete)
+        } else {
+            let groups = &|group: GroupId| self.groups.contains_key(&group.0);
+            let known = Known { ports: self.port_set(), groups };
+            let instructions = known.instructions(change.table, &change.instructions)?;
+            if change.buffer != NO_BUFFER {
+                return Err(Refusal::BUFFER_UNKNOWN);
+            }
+            if change.command == Command::Add {
+                let programs = &mut self.programs;
+                self.flows.add(now, change, &wanted, &instructions, programs, datapath)?;
+                return Ok(None);
+            }
+            Work::Modify(Box::new(Modification::new(change, instructions)))
         };
-        done.map_err(group_refusal)?;
-        self.groups.insert(id, (change.kind, change.buckets));
-        Ok(Vec::new())
+        let is_strict = matches!(change.command, Command::ModifyStrict | Command::DeleteStrict);
+        let which = Which {
+            table: change.table,
+            wanted,
+            is_strict,
+            cookie: (change.cookie, change.cookie_mask),
+            // Only deletions are filtered by where flows send.
+            out_port: if is_delete { change.out_port } else { PortNumber::ANY },
+            out_group: if is_delete { change.out_group } else { GroupId::ANY },
+        };
+        let flows = if is_strict {
+            self.exactly(change.table, change.priority, &which.wanted, datapath)?
+        } else {
+            self.flows.candidates(&which)
+        };
+        let (xid, head) = (0, octets.get(..64).unwrap_or(octets).to_vec());
+        Ok(Some(Job { xid, head, which: Some(which), flows: flows.into_iter(), work }))
+    }
+
+    /// The flow of exactly this priority and match, in this table or in each.
+    fn exactly(
+        &self,
+        table: u8,
+        priority: u16,
+        wanted: &Wanted,
+        datapath: &mut dyn Datapath,
+    ) -> Result<Vec<flow::RuleId>, Refusal> {
+        let program = match &wanted.program {
+            None => None,
+            Some(program) => match self.programs.look_up(program) {
+                None => return Ok(Vec::new()),
+                found => found,
+            },
+        };
+        let name = wanted.name.as_deref().map(name).transpose()?;
+        let matching = flow::Match { fields: wanted.values, mask: wanted.masks, name, program };
+        let tables = if table == ALL_TABLES { 0..MAX_TABLES as u8 } else { table..table + 1 };
+        Ok(tables.filter_map(|table| datapath.find(table, priority, &matching)).collect())
     }
 
     fn packet_out(
@@ -325,67 +527,6 @@ impl Agent {
         Ok(())
     }
 
-    fn answer(
-        &self,
-        now: Instant,
-        request: &Request,
-        datapath: &dyn Datapath,
-    ) -> Result<ReplyBody, Refusal> {
-        Ok(match request {
-            Request::Description => ReplyBody::Description(self.description.clone()),
-            Request::Flows(filter) => ReplyBody::Flows(self.flows.stats(now, filter, datapath)?),
-            Request::Aggregate(filter) => {
-                let flows = self.flows.stats(now, filter, datapath)?;
-                ReplyBody::Aggregate(Aggregate {
-                    packets: flows.iter().map(|flow| flow.packets).sum(),
-                    octets: flows.iter().map(|flow| flow.octets).sum(),
-                    flows: flows.len() as u32,
-                })
-            }
-            Request::Tables => {
-                let one = |table| {
-                    let counters = datapath.table_counters(table);
-                    TableStats {
-                        table,
-                        active: self.flows.count(table),
-                        // All ones where not counted.
-                        lookups: counters.map_or(u64::MAX, |counters| counters.lookups),
-                        matched: counters.map_or(u64::MAX, |counters| counters.matched),
-                    }
-                };
-                ReplyBody::Tables((0..MAX_TABLES as u8).map(one).collect())
-            }
-            Request::PortStats(port) => {
-                let is_meant = |other: &&Port| *port == PortNumber::ANY || other.number == port.0;
-                let one = |port: &Port| port_stats(port, datapath);
-                ReplyBody::PortStats(self.ports.iter().filter(is_meant).filter_map(one).collect())
-            }
-            Request::Groups => {
-                let one = |(id, (kind, buckets)): (&u32, &(GroupType, Vec<Bucket>))| {
-                    (*kind, GroupId(*id), buckets.clone())
-                };
-                ReplyBody::Groups(self.groups.iter().map(one).collect())
-            }
-            Request::TableFeatures(wanted) if !wanted.is_empty() => {
-                return Err(Refusal::TABLE_FEATURES_PERMISSION);
-            }
-            Request::TableFeatures(_) => {
-                let one = |table| TableFeatures {
-                    table,
-                    name: format!("table {table}"),
-                    metadata_match: u64::MAX,
-                    metadata_write: u64::MAX,
-                    config: 0,
-                    max_entries: self.max_flows,
-                    properties: Vec::new(),
-                };
-                ReplyBody::TableFeatures((0..MAX_TABLES as u8).map(one).collect())
-            }
-            Request::Ports => ReplyBody::Ports(self.ports.clone()),
-            Request::Programs => return Err(Refusal::BAD_EXPERIMENTER),
-        })
-    }
-
     fn tell_removed(&self, removed: &[FlowRemoved], outcome: &mut Outcome) {
         for flow in removed {
             for (id, open) in &self.connections {
@@ -396,38 +537,78 @@ impl Agent {
         }
     }
 
-    fn port_set(&self) -> PortSet {
-        let id = |port: &Port| Some(PortId(u8::try_from(port.number.checked_sub(1)?).ok()?));
-        self.ports.iter().filter_map(id).collect()
+    fn tell_port(&self, status: &PortStatus, outcome: &mut Outcome) {
+        for (id, open) in &self.connections {
+            if open.gets(open.events.port_status, 1 << status.reason) {
+                send(*id, 0, Body::PortStatus(status.clone()), outcome);
+            }
+        }
     }
-}
 
-/// Counters in the order of [`PortStats::counters`].
-fn port_stats(port: &Port, datapath: &dyn Datapath) -> Option<PortStats> {
-    let id = PortId(u8::try_from(port.number.checked_sub(1)?).ok()?);
-    let c = datapath.port_counters(id)?;
-    // Kinds of errors, and when the port was added, are not told apart.
-    const NONE: u64 = u64::MAX;
-    let counters = [
-        c.rx_packets,
-        c.tx_packets,
-        c.rx_octets,
-        c.tx_octets,
-        c.rx_dropped,
-        c.tx_dropped,
-        c.rx_errors,
-        c.tx_errors,
-        NONE,
-        NONE,
-        NONE,
-        NONE,
-    ];
-    Some(PortStats { number: port.number, counters, duration: (u32::MAX, u32::MAX) })
+    fn tell_packets(&mut self, datapath: &mut dyn Datapath, outcome: &mut Outcome) {
+        let mut octets = Vec::new();
+        for _ in 0..PACKETS_A_TICK {
+            let Some(entry) = datapath.take_packet_in(&mut octets) else { return };
+            let reason = match entry.reason {
+                PacketInReason::NoMatch => Reason::NoMatch,
+                PacketInReason::Action => Reason::Action,
+                PacketInReason::InvalidTtl => Reason::InvalidTtl,
+            };
+            let packet = PacketIn {
+                buffer: NO_BUFFER,
+                total_len: u16::try_from(entry.total_octets).unwrap_or(u16::MAX),
+                reason,
+                table: entry.table,
+                cookie: entry.cookie,
+                matching: in_port(entry.port),
+                data: octets.clone(),
+            };
+            for (id, open) in &self.connections {
+                if !open.gets(open.events.packet_in, 1 << reason as u32) {
+                    continue;
+                }
+                if open.is_congested {
+                    self.lost_packet_ins += 1;
+                } else {
+                    send(*id, 0, Body::PacketIn(packet.clone()), outcome);
+                }
+            }
+        }
+        self.has_more = true;
+    }
+
+    /// Tells the datapath whether any controller wants packets whose TTL has run out.
+    fn watch_ttl(&mut self, datapath: &mut dyn Datapath) {
+        let bit = 1 << Reason::InvalidTtl as u32;
+        let is_wanted = self.connections.values().any(|open| open.gets(open.events.packet_in, bit));
+        let wanted = is_wanted.then_some(self.config.miss_send_len);
+        if wanted != self.invalid_ttl {
+            self.invalid_ttl = wanted;
+            datapath.set_invalid_ttl(wanted);
+        }
+    }
 }
 
 fn in_port(port: PortId) -> Match {
     let value = (u32::from(port.0) + 1).to_be_bytes().to_vec();
     Match { fields: vec![Oxm::Basic { field: Field::InPort, value, mask: None }] }
+}
+
+/// There are no meters and no room for any.
+const fn refuse_meter(change: &MeterMod) -> Refusal {
+    match change.command {
+        0 => Refusal::METER_OUT_OF_METERS,
+        1 | 2 => Refusal::METER_UNKNOWN_METER,
+        _ => Refusal::METER_COMMAND,
+    }
+}
+
+fn refuse(id: ConnectionId, message: &[u8], trouble: Trouble, outcome: &mut Outcome) {
+    let mut error = Message::refusing(message, trouble.refusal);
+    if let (Body::Error { data, .. }, Some(text)) = (&mut error.body, &trouble.text) {
+        *data = crate::Experiment::error_data(text);
+    }
+    send(id, error.xid, error.body, outcome);
 }
 
 /// A message that is longer than one can be is not sent: nothing that is sent here grows with what others say but echoes, which
@@ -438,6 +619,7 @@ fn send(id: ConnectionId, xid: u32, body: Body, outcome: &mut Outcome) {
     }
 }
 
-/// The events that a controller gets until it says otherwise (OpenFlow 1.3.5, 6.3.6).
-const ALL_EVENTS: AsyncConfig =
-    AsyncConfig { packet_in: [0b111, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };
+/// The events that a controller gets until it says otherwise: all but packets whose TTL has run out, and as slave only those of ports
+/// (OpenFlow 1.3.5, 6.3.6).
+const USUAL_EVENTS: AsyncConfig =
+    AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };

@@ -2,7 +2,7 @@
 
 use crate::group::{Bucket, GroupType};
 use crate::port::{GroupId, PortNumber};
-use crate::{Action, Field, Instruction, Match, Oxm, Refusal};
+use crate::{Action, Field, Instruction, Oxm, Refusal};
 use heddle_core::flow::{
     self, Fields, GroupError, GroupKind, Instructions, MAX_TABLES, Output, SetField, TableError,
 };
@@ -14,20 +14,53 @@ pub(super) fn port_id(port: PortNumber, ports: PortSet) -> Option<PortId> {
     ports.contains(id).then_some(id)
 }
 
-/// The values and masks of a match.
-pub(super) fn fields(matching: &Match) -> Result<(Fields, Fields), Refusal> {
-    let (mut values, mut masks) = (Fields::NONE, Fields::NONE);
-    for oxm in &matching.fields {
-        // Programs run on another kind of switch.
-        let Oxm::Basic { field, value, mask } = oxm else { return Err(Refusal::MATCH_FIELD) };
-        let ones = vec![0xff; value.len()];
-        set(&mut values, *field, value)?;
-        set(&mut masks, *field, mask.as_deref().unwrap_or(&ones))?;
-    }
-    Ok((values, masks))
-}
+/// Fields that flows can match.
+pub(super) const MATCHABLE: &[Field] = &[
+    Field::InPort,
+    Field::Metadata,
+    Field::EthDst,
+    Field::EthSrc,
+    Field::EthType,
+    Field::VlanVid,
+    Field::VlanPcp,
+    Field::IpDscp,
+    Field::IpEcn,
+    Field::IpProto,
+    Field::Ipv4Src,
+    Field::Ipv4Dst,
+    Field::TcpSrc,
+    Field::TcpDst,
+    Field::UdpSrc,
+    Field::UdpDst,
+    Field::SctpSrc,
+    Field::SctpDst,
+    Field::Ipv6Src,
+    Field::Ipv6Dst,
+    Field::Ipv6Flabel,
+    Field::MplsLabel,
+    Field::MplsTc,
+    Field::MplsBos,
+    Field::TunnelId,
+];
 
-fn set(fields: &mut Fields, field: Field, octets: &[u8]) -> Result<(), Refusal> {
+/// Fields that actions can set.
+pub(super) const SETTABLE: &[Field] = &[
+    Field::EthDst,
+    Field::EthSrc,
+    Field::IpDscp,
+    Field::IpEcn,
+    Field::Ipv4Src,
+    Field::Ipv4Dst,
+    Field::UdpSrc,
+    Field::UdpDst,
+    Field::Ipv6Src,
+    Field::Ipv6Dst,
+    Field::Ipv6Flabel,
+    Field::MplsLabel,
+    Field::MplsTc,
+];
+
+pub(super) fn set(fields: &mut Fields, field: Field, octets: &[u8]) -> Result<(), Refusal> {
     let number = octets.iter().fold(0u64, |number, octet| number << 8 | u64::from(*octet));
     let mac = || octets.try_into().map_err(|_| Refusal::MATCH_LEN);
     let ip = || {

@@ -19,8 +19,6 @@ pub struct InProcess<'m, P = NoPrograms> {
     pub switch: Switch<'m, P>,
     /// Frames that it has sent, oldest first.
     pub sent: Vec<(PortId, Vec<u8>)>,
-    /// Whether controllers get packets whose TTL has run out, and how much of them.
-    pub invalid_ttl: Option<u16>,
     /// Whether it floods without looking at its rules.
     pub is_standalone: bool,
     ports: PortSet,
@@ -38,7 +36,6 @@ impl<'m, P: Programs> InProcess<'m, P> {
         Self {
             switch,
             sent: Vec::new(),
-            invalid_ttl: None,
             is_standalone: false,
             ports,
             on: ports,
@@ -53,6 +50,11 @@ impl<'m, P: Programs> InProcess<'m, P> {
     /// A parameter of a program, as it was last set.
     pub fn parameter(&self, program: u32, parameter: u32) -> Option<&[u8]> {
         self.parameters.get(&(program, parameter)).map(Vec::as_slice)
+    }
+
+    /// The programs that are there, and their octets.
+    pub fn programs_put(&self) -> Vec<(u32, u32)> {
+        self.programs.iter().map(|(program, octets)| (*program, *octets)).collect()
     }
 
     /// The number of parameters of programs that are set.
@@ -200,7 +202,7 @@ impl<P: Programs> Datapath for InProcess<'_, P> {
     }
 
     fn set_invalid_ttl(&mut self, max_octets: Option<u16>) {
-        self.invalid_ttl = max_octets;
+        self.switch.packet_ins.invalid_ttl_octets = max_octets;
     }
 
     fn packet_out(&mut self, _now: Instant, in_port: PortId, actions: &[Action], frame: &[u8]) {
