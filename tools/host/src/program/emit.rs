@@ -1,0 +1,614 @@
+//! Writes confined instructions, finds registers for the checks, and keeps the paths of a program few for whoever walks them.
+//!
+//! librte_bpf's validator follows every path through a program and gives one up only where it has seen the very state before: the same ranges of
+//! the same registers. A program with n branches can have 2^n paths, and a controller could send one that is never done. So this module keeps
+//! an account of those states, as numbers that are equal where the states are, and where ways meet with different ones it makes them
+//! equal: a register that nobody needs becomes zero, one that is needed goes through memory, of which the validator remembers nothing. Each
+//! instruction is then evaluated once.
+
+use super::block::{
+    AT_CONTEXT_LENGTH, AT_FAULT, AT_LENGTH, AT_PACKET, AT_SCRATCH, CONTEXT_ADDRESS,
+};
+use super::graph::{Registers, bit};
+use super::instruction::*;
+
+/// Places below R10 where the confined program keeps what its checks need.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(i16)]
+pub enum Slot {
+    /// The block's address.
+    Block = -8,
+    /// The packet's address.
+    Packet = -16,
+    /// The packet's length.
+    Length = -24,
+    /// The length of context and parameter.
+    ContextLength = -32,
+    /// A register that a check has borrowed.
+    Borrowed = -40,
+    /// A second one.
+    BorrowedToo = -48,
+    /// Instructions that are left to go round loops with.
+    Budget = -56,
+}
+
+const SLOTS: [Slot; 7] = [
+    Slot::Block,
+    Slot::Packet,
+    Slot::Length,
+    Slot::ContextLength,
+    Slot::Borrowed,
+    Slot::BorrowedToo,
+    Slot::Budget,
+];
+
+/// Where a jump leads to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// A block of the program.
+    Block(usize),
+    /// The note of a read outside.
+    Outside,
+    /// The note that the budget is used up.
+    Budget,
+    /// The exit.
+    End,
+}
+
+/// Registers and borrowed places whose states are kept account of.
+const TRACKED: usize = 13;
+
+/// The states of registers 0 to 10 and of the two slots for borrowed registers, as numbers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct States {
+    range: [u64; TRACKED],
+    /// Loads leave one field of the register's old state as it was.
+    shape: [u64; TRACKED],
+}
+
+/// A register that a check may use.
+#[derive(Copy, Clone, Debug)]
+pub struct Temporary {
+    /// Which.
+    pub register: u8,
+    /// Where its value has been put meanwhile, if that is needed.
+    borrowed: Option<Slot>,
+}
+
+/// What a program needs before its first instruction.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    slots: u8,
+}
+
+impl Needs {
+    fn add(&mut self, slot: Slot) {
+        self.slots |= 1 << (-(slot as i16) / 8 - 1);
+    }
+
+    /// What either needs.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { slots: self.slots | other.slots }
+    }
+
+    fn has(self, slot: Slot) -> bool {
+        self.slots >> (-(slot as i16) / 8 - 1) & 1 != 0
+    }
+}
+
+/// Writes a program.
+#[derive(Debug)]
+pub struct Emitter {
+    out: Vec<Instruction>,
+    jumps: Vec<(usize, Label)>,
+    starts: Vec<usize>,
+    states: States,
+    /// The states with which other blocks are reached.
+    arrivals: Vec<Vec<States>>,
+    /// Registers that hold a slot's value throughout.
+    held: Vec<(Slot, u8)>,
+    /// What the text has turned out to need.
+    needs: Needs,
+    /// Registers whose values must not be lost at this moment.
+    pub keep: Registers,
+    /// Whether every state could be made equal where ways meet.
+    pub equal: bool,
+    /// Conditional jumps.
+    branches: usize,
+}
+
+impl Temporary {
+    /// Whether it holds the program's value at other times.
+    pub const fn is_borrowed(&self) -> bool {
+        self.borrowed.is_some()
+    }
+}
+
+impl Emitter {
+    /// Begins a text for this many blocks. `needs` is what an earlier attempt has turned out to need; registers in `unused` hold what
+    /// is needed most.
+    pub fn new(blocks: usize, needs: Needs, unused: Registers, budget: Option<i32>) -> Self {
+        let mut free = (0..FRAME).rev().filter(|register| unused & bit(*register) != 0);
+        // One register is left for the checks themselves.
+        let count = free.clone().count().saturating_sub(1);
+        let wanted = [Slot::Packet, Slot::Block, Slot::Length];
+        let held = wanted
+            .into_iter()
+            .filter(|slot| needs.has(*slot))
+            .take(count)
+            .filter_map(|slot| free.next().map(|register| (slot, register)))
+            .collect();
+        let mut emitter = Self {
+            out: Vec::new(),
+            jumps: Vec::new(),
+            starts: vec![0; blocks],
+            states: States { range: [0; TRACKED], shape: [0; TRACKED] },
+            arrivals: vec![Vec::new(); blocks],
+            held,
+            needs: Needs::default(),
+            keep: 0,
+            equal: true,
+            branches: 0,
+        };
+        emitter.prologue(needs, budget);
+        emitter
+    }
+
+    /// The instruction of every text that takes the packet's address out of the block into R0. A backend may put a call of a function
+    /// with R1 as its argument there, which does the same.
+    pub const PACKET_LOAD: usize = 1;
+
+    fn prologue(&mut self, needs: Needs, budget: Option<i32>) {
+        let store = |slot: Slot, register| {
+            Instruction::new(STX | MEMORY | DOUBLE, FRAME, register, slot as i16, 0)
+        };
+        self.push(store(Slot::Block, 1));
+        self.push(Instruction::new(LDX | MEMORY | DOUBLE, 0, 1, AT_PACKET, 0));
+        if needs.has(Slot::Packet) {
+            self.push(store(Slot::Packet, 0));
+        }
+        self.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
+        for (slot, at) in [(Slot::Length, AT_LENGTH), (Slot::ContextLength, AT_CONTEXT_LENGTH)] {
+            if needs.has(slot) {
+                // Of 32 bits: librte_bpf's validator takes a number of 64 for negative.
+                self.push(Instruction::new(LDX | MEMORY | WORD, 2, 1, at, 0));
+                self.push(store(slot, 2));
+            }
+        }
+        for slot in [Slot::Borrowed, Slot::BorrowedToo] {
+            if needs.has(slot) {
+                self.push(store(slot, 1));
+            }
+        }
+        if let Some(budget) = budget {
+            self.push(Instruction::new(ALU64 | MOV, 2, 0, 0, budget));
+            self.push(store(Slot::Budget, 2));
+        }
+        for (slot, register) in self.held.clone() {
+            self.push(Instruction::new(LDX | MEMORY | DOUBLE, register, FRAME, slot as i16, 0));
+        }
+        self.push(Instruction::new(ALU | MOV, 1, 0, 0, CONTEXT_ADDRESS.cast_signed()));
+    }
+
+    /// How many instructions there are so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// What the text needs.
+    pub fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// Conditional jumps so far.
+    pub fn branches(&self) -> usize {
+        self.branches
+    }
+
+    /// Registers that hold what the checks need, throughout.
+    pub fn held(&self) -> Registers {
+        self.held.iter().fold(0, |held, (_, register)| held | bit(*register))
+    }
+
+    /// Writes one instruction, which is no jump.
+    pub fn push(&mut self, instruction: Instruction) {
+        self.account(instruction);
+        self.out.push(instruction);
+    }
+
+    /// `dst` = what the slot holds.
+    pub fn slot(&mut self, slot: Slot, dst: u8) {
+        self.needs.add(slot);
+        match self.held.iter().find(|(held, _)| *held == slot) {
+            Some((_, register)) => {
+                let register = *register;
+                self.push(Instruction::new(ALU64 | MOV | SOURCE_REGISTER, dst, register, 0, 0));
+            }
+            None => self.push(Instruction::new(LDX | MEMORY | DOUBLE, dst, FRAME, slot as i16, 0)),
+        }
+    }
+
+    /// A register that holds the slot's value: one that does throughout, or `dst`, which then gets it.
+    pub fn slot_or(&mut self, slot: Slot, dst: u8) -> u8 {
+        if let Some((_, register)) = self.held.iter().find(|(held, _)| *held == slot) {
+            return *register;
+        }
+        self.slot(slot, dst);
+        dst
+    }
+
+    /// Writes a conditional jump.
+    pub fn branch(&mut self, instruction: Instruction, to: Label) {
+        self.branches += 1;
+        let (taken, not_taken) = self.after_branch(instruction);
+        self.arrive(to, taken);
+        self.states = not_taken;
+        self.jumps.push((self.out.len(), to));
+        self.out.push(instruction);
+    }
+
+    /// Writes a conditional jump over the next instructions. Gives the states where it leads to.
+    pub fn skip(&mut self, instruction: Instruction, instructions: i16) -> States {
+        self.branches += 1;
+        let (taken, not_taken) = self.after_branch(instruction);
+        self.states = not_taken;
+        self.out.push(Instruction { offset: instructions, ..instruction });
+        taken
+    }
+
+    /// Goes on with other states. Gives those that there were.
+    pub fn exchange(&mut self, states: States) -> States {
+        std::mem::replace(&mut self.states, states)
+    }
+
+    /// Lets the conditional jump at this place come out here.
+    pub fn land(&mut self, jump: usize) {
+        let distance = i16::try_from(self.out.len().saturating_sub(jump + 1)).unwrap_or(i16::MAX);
+        if let Some(instruction) = self.out.get_mut(jump) {
+            instruction.offset = distance;
+        }
+    }
+
+    /// Writes a jump.
+    pub fn jump(&mut self, to: Label) {
+        self.arrive(to, self.states);
+        self.jumps.push((self.out.len(), to));
+        self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
+    }
+
+    /// Writes a jump over the next instructions.
+    pub fn skip_always(&mut self, instructions: i16) {
+        self.out.push(Instruction::new(JMP | JA, 0, 0, instructions, 0));
+    }
+
+    /// Goes on with a block that comes next, without a jump.
+    pub fn fall(&mut self, to: usize) {
+        self.arrive(Label::Block(to), self.states);
+    }
+
+    fn arrive(&mut self, to: Label, states: States) {
+        if let Label::Block(to) = to
+            && let Some(arrivals) = self.arrivals.get_mut(to)
+        {
+            arrivals.push(states);
+        }
+    }
+
+    /// A register for a check that is neither kept nor in `avoid`; at need one whose value is put aside.
+    pub fn take(&mut self, avoid: Registers) -> Temporary {
+        let taken = self.keep | self.held() | avoid;
+        if let Some(register) = (0..FRAME).find(|register| taken & bit(*register) == 0) {
+            self.keep |= bit(register);
+            return Temporary { register, borrowed: None };
+        }
+        // At most four registers are to be avoided or held at once, so there is another.
+        let never = self.held() | avoid;
+        let in_use = self.borrowed_now();
+        let slot = if in_use { Slot::BorrowedToo } else { Slot::Borrowed };
+        let register = (0..FRAME).find(|register| never & bit(*register) == 0).unwrap_or(0);
+        self.needs.add(slot);
+        self.push(Instruction::new(STX | MEMORY | DOUBLE, FRAME, register, slot as i16, 0));
+        if slot == Slot::Borrowed {
+            self.keep |= BORROWED;
+        }
+        Temporary { register, borrowed: Some(slot) }
+    }
+
+    fn borrowed_now(&self) -> bool {
+        self.keep & BORROWED != 0
+    }
+
+    /// Gives a register back.
+    pub fn give(&mut self, temporary: Temporary) {
+        match temporary.borrowed {
+            None => self.keep &= !bit(temporary.register),
+            Some(slot) => {
+                self.restore(temporary);
+                if slot == Slot::Borrowed {
+                    self.keep &= !BORROWED;
+                }
+            }
+        }
+    }
+
+    /// Puts a borrowed register's value back. Gives the instructions that takes.
+    pub fn restore(&mut self, temporary: Temporary) -> i16 {
+        match temporary.borrowed {
+            None => 0,
+            Some(slot) => {
+                self.push(Instruction::new(
+                    LDX | MEMORY | DOUBLE,
+                    temporary.register,
+                    FRAME,
+                    slot as i16,
+                    0,
+                ));
+                1
+            }
+        }
+    }
+
+    /// Begins a block. `live` are the registers that it or a later one needs; with `level` the states with which it is reached are made equal.
+    pub fn begin(&mut self, block: usize, live: Registers, level: bool) {
+        if let Some(start) = self.starts.get_mut(block) {
+            *start = self.out.len();
+        }
+        let arrivals = self.arrivals.get_mut(block).map(std::mem::take).unwrap_or_default();
+        let Some((first, others)) = arrivals.split_first() else { return };
+        self.states = *first;
+        let differs = |place: usize| {
+            let of = |states: &States| {
+                (states.range.get(place).copied(), states.shape.get(place).copied())
+            };
+            others.iter().any(|other| of(other) != of(first))
+        };
+        let different: Vec<usize> =
+            (0..TRACKED).filter(|place| *place != 10 && differs(*place)).collect();
+        for place in &different {
+            self.note(*place, mix(&[UNKNOWN, block as u64, *place as u64]), 0);
+        }
+        if !level || different.is_empty() {
+            return;
+        }
+        let (needed, idle): (Vec<usize>, Vec<usize>) =
+            different.iter().partition(|place| **place < 10 && live >> **place & 1 != 0);
+        let slots_differ = idle.iter().any(|place| *place > 10);
+        let mut base = None;
+        if !needed.is_empty() || slots_differ {
+            let busy = live | self.held();
+            let Some(register) = (0..FRAME).find(|register| busy & bit(*register) == 0) else {
+                self.equal = false;
+                return;
+            };
+            self.slot(Slot::Block, register);
+            base = Some(register);
+            for place in &needed {
+                let (register_number, at) = scratch(*place);
+                self.push(Instruction::new(
+                    STX | MEMORY | DOUBLE,
+                    register,
+                    register_number,
+                    at,
+                    0,
+                ));
+            }
+            for place in &needed {
+                let (register_number, at) = scratch(*place);
+                self.push(Instruction::new(
+                    ALU64 | MOV | SOURCE_REGISTER,
+                    register_number,
+                    register,
+                    0,
+                    0,
+                ));
+                self.push(Instruction::new(
+                    LDX | MEMORY | DOUBLE,
+                    register_number,
+                    register_number,
+                    at,
+                    0,
+                ));
+            }
+            for (place, slot) in [(11, Slot::Borrowed), (12, Slot::BorrowedToo)] {
+                if idle.contains(&place) {
+                    self.push(Instruction::new(
+                        STX | MEMORY | DOUBLE,
+                        FRAME,
+                        register,
+                        slot as i16,
+                        0,
+                    ));
+                }
+            }
+        }
+        for place in idle {
+            let (register, _) = scratch(place);
+            if place < 10 && Some(register) != base {
+                self.push(Instruction::new(ALU64 | MOV, register, 0, 0, 0));
+            }
+        }
+    }
+
+    /// Writes what faults and the exit need, and fills in all jumps. Nothing if a jump is too far.
+    pub fn finish(mut self) -> Option<Vec<Instruction>> {
+        let goes_to = |jumps: &[(usize, Label)], label| jumps.iter().any(|(_, to)| *to == label);
+        let (outside, budget) =
+            (goes_to(&self.jumps, Label::Outside), goes_to(&self.jumps, Label::Budget));
+        if (outside || budget) && self.out.last().is_some_and(|last| last.falls_through()) {
+            self.jumps.push((self.out.len(), Label::End));
+            self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
+        }
+        let mut places = [0; 2];
+        for (place, (wanted, number)) in places.iter_mut().zip([(outside, 1), (budget, 2)]) {
+            if !wanted {
+                continue;
+            }
+            *place = self.out.len();
+            self.out.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
+            self.out.push(Instruction::new(ST | MEMORY | DOUBLE, 1, 0, AT_FAULT, number));
+            self.out.push(Instruction::new(ALU64 | MOV, 0, 0, 0, 0));
+            if number == 1 && budget {
+                self.jumps.push((self.out.len(), Label::End));
+                self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
+            }
+        }
+        let end = self.out.len();
+        self.out.push(Instruction::new(JMP | EXIT, 0, 0, 0, 0));
+        let [at_outside, at_budget] = places;
+        for (at, label) in self.jumps {
+            let to = match label {
+                Label::Block(block) => *self.starts.get(block)?,
+                Label::Outside => at_outside,
+                Label::Budget => at_budget,
+                Label::End => end,
+            };
+            let distance = i64::try_from(to).ok()? - i64::try_from(at).ok()? - 1;
+            self.out.get_mut(at)?.offset = i16::try_from(distance).ok()?;
+        }
+        Some(self.out)
+    }
+
+    fn note(&mut self, place: usize, range: u64, shape: u64) {
+        if let Some(state) = self.states.range.get_mut(place) {
+            *state = range;
+        }
+        if let Some(state) = self.states.shape.get_mut(place) {
+            *state = shape;
+        }
+    }
+
+    fn range(&self, register: u8) -> u64 {
+        self.states.range.get(usize::from(register)).copied().unwrap_or(0)
+    }
+
+    fn shape(&self, register: u8) -> u64 {
+        self.states.shape.get(usize::from(register)).copied().unwrap_or(0)
+    }
+
+    /// Notes what an instruction makes of the states. Equal states must become equal ones and no others.
+    fn account(&mut self, instruction: Instruction) {
+        let Instruction { code, dst, src, offset, .. } = instruction;
+        let immediate = u64::from(instruction.immediate.cast_unsigned());
+        let code_number = u64::from(code);
+        match instruction.class() {
+            LDX if src == FRAME => {
+                let borrowed = [(11, Slot::Borrowed), (12, Slot::BorrowedToo)]
+                    .into_iter()
+                    .find(|(_, slot)| *slot as i16 == offset);
+                match borrowed {
+                    Some((place, _)) => {
+                        let range = self.states.range.get(place).copied().unwrap_or(0);
+                        let shape = self.states.shape.get(place).copied().unwrap_or(0);
+                        self.note(usize::from(dst), range, shape);
+                    }
+                    None => {
+                        let pointer = matches!(offset, -16 | -8);
+                        let shape = if pointer { POINTER } else { offset.unsigned_abs().into() };
+                        self.note(
+                            usize::from(dst),
+                            mix(&[SLOT, offset.unsigned_abs().into()]),
+                            shape,
+                        );
+                    }
+                }
+            }
+            LDX => {
+                let shape = self.shape(dst);
+                self.note(usize::from(dst), mix(&[code_number]), shape);
+            }
+            STX if dst == FRAME => {
+                let place = match SLOTS.iter().find(|slot| **slot as i16 == offset) {
+                    Some(Slot::Borrowed) => 11,
+                    Some(Slot::BorrowedToo) => 12,
+                    _ => return,
+                };
+                let (range, shape) = (mix(&[STORED, self.range(src)]), self.shape(src));
+                self.note(place, range, shape);
+            }
+            ALU | ALU64 if instruction.operation() == MOV => {
+                let (range, shape) = if instruction.by_register() {
+                    (mix(&[code_number, self.range(src)]), self.shape(src))
+                } else {
+                    (mix(&[code_number, immediate]), CONSTANT + u64::from(instruction.class()))
+                };
+                self.note(usize::from(dst), range, shape);
+            }
+            ALU | ALU64 => {
+                let second = match instruction.operation() {
+                    NEG | END => 0,
+                    _ if instruction.by_register() => {
+                        mix(&[self.range(src), u64::from(src == dst)])
+                    }
+                    _ => 0,
+                };
+                let range = mix(&[code_number, immediate, self.range(dst), second]);
+                let shape = self.shape(dst);
+                self.note(usize::from(dst), range, shape);
+            }
+            LD => {
+                let shape = self.shape(dst);
+                self.note(
+                    usize::from(dst),
+                    mix(&[code_number, immediate, self.out.len() as u64]),
+                    shape,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The states after a conditional jump: where it leads to, and behind it.
+    fn after_branch(&self, instruction: Instruction) -> (States, States) {
+        let changed = |taken: u64, both: bool| {
+            let mut copy = self.states;
+            let register = |register| usize::from(register);
+            let second = if instruction.by_register() {
+                self.range(instruction.src)
+            } else {
+                u64::from(instruction.immediate.cast_unsigned())
+            };
+            let code = u64::from(instruction.code);
+            if let Some(state) = copy.range.get_mut(register(instruction.dst)) {
+                *state = mix(&[BRANCH, code, taken, *state, second, 0]);
+            }
+            if both
+                && instruction.by_register()
+                && let Some(state) = copy.range.get_mut(register(instruction.src))
+            {
+                *state = mix(&[BRANCH, code, taken, *state, self.range(instruction.dst), 1]);
+            }
+            copy
+        };
+        match instruction.operation() {
+            JEQ => (changed(1, true), self.states),
+            JNE => (self.states, changed(0, true)),
+            JSET => (self.states, self.states),
+            _ => (changed(1, false), changed(0, false)),
+        }
+    }
+}
+
+/// The bit of [`Emitter::keep`] that says that a register has been put aside.
+const BORROWED: Registers = 1 << 15;
+
+const UNKNOWN: u64 = 1;
+const SLOT: u64 = 2;
+const STORED: u64 = 3;
+const BRANCH: u64 = 4;
+const POINTER: u64 = 5;
+const CONSTANT: u64 = 6 << 32;
+
+/// A register and its word for the way through memory.
+fn scratch(place: usize) -> (u8, i16) {
+    let number = u8::try_from(place).unwrap_or(0);
+    (number, AT_SCRATCH + 8 * i16::from(number))
+}
+
+/// One number of several, which differs when they do but for rare accidents. An accident costs the validator time, nothing else.
+fn mix(parts: &[u64]) -> u64 {
+    parts.iter().fold(0x9e37_79b9_7f4a_7c15, |sum, part| {
+        let mixed = (sum ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ mixed >> 29
+    })
+}
