@@ -12,5 +12,6 @@ pub mod gf;
 mod named;
 pub mod ndn;
 pub mod node;
+mod prefetch;
 pub mod rlnc;
 pub mod wire;

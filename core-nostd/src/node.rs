@@ -197,6 +197,21 @@ pub trait Node {
         engine: &mut E,
     ) -> Verdict<Self::DropReason>;
 
+    /// Takes frames that came in on `port`, in their order, and says in `verdicts` what becomes of each: as many as the shorter of the two
+    /// slices. State that knows how to work on several frames at once is faster this way.
+    fn receive_burst<E: Engine>(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frames: &mut [E::Frame],
+        verdicts: &mut [Verdict<Self::DropReason>],
+        engine: &mut E,
+    ) {
+        for (frame, verdict) in frames.iter_mut().zip(verdicts) {
+            *verdict = self.receive(now, port, frame, engine);
+        }
+    }
+
     /// Does what has become due: paced sending, time-outs. Calling it early or often does no harm.
     fn poll<E: Engine>(&mut self, now: Instant, engine: &mut E);
 

@@ -5,13 +5,30 @@ use core::hint::black_box;
 use core::time::Duration;
 use heddle_core::flow::{
     Action, ActionSet, Bucket, Fields, Flow, Group, GroupKind, Instructions, Match, NameChunk,
-    PacketIn, Rule, RuleBucket, SharedInstructions, Switch, SwitchMemory, TableMemory, Timeouts,
+    PacketIn, ProgramMatch, ProgramPlace, Programs, Rule, RuleBucket, SharedInstructions, Switch,
+    SwitchMemory, TableMemory, Timeouts,
 };
 use heddle_core::ndn::{
     FragmentFlow, Fragmenter, Link, Name, Packet, Partial, Payload, Reassembler, pass_hop,
     write_with_nonce,
 };
-use heddle_core::node::{Instant, Node, PortId, PortSet};
+use heddle_core::node::{Instant, Node, PortId, PortSet, Verdict};
+
+/// Programs of which the compiler knows nothing.
+struct Verdicts;
+
+impl Programs for Verdicts {
+    fn run(
+        &mut self,
+        program: u32,
+        parameter: u32,
+        place: ProgramPlace,
+        packet: &[u8],
+    ) -> Option<u64> {
+        black_box((program, parameter, place, packet));
+        black_box(None)
+    }
+}
 
 static mut OCTETS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -65,7 +82,8 @@ fn switch(input: &[u8], octets: &mut [u8]) {
         packet_ins: black_box(&mut packet_ins),
         packet_in_octets: octets,
     };
-    let mut switch = Switch::new(memory, black_box(PortSet::EMPTY), black_box(1));
+    let mut switch =
+        Switch::with_programs(memory, black_box(PortSet::EMPTY), black_box(1), Verdicts);
     let actions: &[Action] = black_box(&[Action::DecrementTtl; 3]);
     let mut set = ActionSet::default();
     black_box(set.write(actions));
@@ -76,6 +94,7 @@ fn switch(input: &[u8], octets: &mut [u8]) {
     let kind = black_box(GroupKind::All);
     black_box(switch.groups.add(black_box(1), kind, buckets)).ok();
     black_box(switch.groups.modify(black_box(1), kind, buckets)).ok();
+    let wanted = ProgramMatch { program: 1, parameter: 2, result: 3, mask: 4 };
     let mut frame = FixedFrame { octets: [0; 2048], len: 0 };
     loop {
         let now = Instant::from_nanos(black_box(0));
@@ -86,7 +105,7 @@ fn switch(input: &[u8], octets: &mut [u8]) {
                 fields: black_box(Fields::default()),
                 mask: black_box(Fields::default()),
                 name: Name::new(input).ok(),
-                program: black_box(None),
+                program: black_box(Some(wanted)),
             },
             instructions: black_box(&instructions),
             cookie: 0,
@@ -109,6 +128,11 @@ fn switch(input: &[u8], octets: &mut [u8]) {
         black_box(&mut frame.octets);
         let port = PortId(black_box(0));
         black_box(switch.receive(now, port, &mut frame, &mut Discard));
+        let mut verdicts = black_box([Verdict::Consumed; 3]);
+        let mut frames = [const { FixedFrame { octets: [0; 2048], len: 0 } }; 2];
+        black_box(&mut frames);
+        switch.receive_burst(now, port, &mut frames, &mut verdicts, &mut Discard);
+        black_box(verdicts);
         black_box(switch.packet_out(port, actions, &mut frame, &mut Discard));
         black_box(switch.packet_ins.pop(|entry, octets| (*entry, octets.len())));
         switch.set_port(port, black_box(true), black_box(1));

@@ -2,6 +2,7 @@
 
 use super::action::{Action, MAX_ACTIONS};
 use super::hash::Mixer;
+use super::rewrite::Rewrite;
 use super::rule::NONE;
 use core::hash::{Hash, Hasher};
 use heapless::Vec;
@@ -44,6 +45,7 @@ impl Instructions {
 /// A place for instructions, on memory of the caller.
 #[derive(Clone, Debug)]
 pub struct SharedInstructions {
+    rewrite: Option<Rewrite>,
     instructions: Instructions,
     rules: u32,
     hash: u64,
@@ -53,7 +55,7 @@ pub struct SharedInstructions {
 impl SharedInstructions {
     /// A free place.
     pub const fn vacant() -> Self {
-        Self { instructions: Instructions::NONE, rules: 0, hash: 0, next: NONE }
+        Self { rewrite: None, instructions: Instructions::NONE, rules: 0, hash: 0, next: NONE }
     }
 }
 
@@ -79,6 +81,12 @@ impl<'m> InstructionStore<'m> {
         self.places.get(at as usize).map(|place| &place.instructions)
     }
 
+    /// The instructions as a rewrite, when they are no more.
+    #[inline]
+    pub(super) fn rewrite(&self, at: u32) -> Option<&Rewrite> {
+        self.places.get(at as usize)?.rewrite.as_ref()
+    }
+
     /// The number of these instructions, for one more rule; nothing when no place is left.
     pub(super) fn take(&mut self, instructions: &Instructions) -> Option<u32> {
         let mut hasher = Mixer(0x9E37_79B9_7F4A_7C15);
@@ -97,6 +105,7 @@ impl<'m> InstructionStore<'m> {
         let place = self.places.get_mut(at as usize)?;
         self.free = place.next;
         *place = SharedInstructions {
+            rewrite: Rewrite::of(instructions),
             instructions: instructions.clone(),
             rules: 1,
             hash,

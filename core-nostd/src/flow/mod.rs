@@ -10,26 +10,34 @@
 
 mod action;
 mod apply;
+mod buckets;
+mod burst;
 mod counters;
 mod draws;
 mod fields;
 mod fragment;
+mod glance;
 mod group;
 mod hash;
 mod instructions;
+mod lookup;
 mod named;
+mod names;
 mod nonce;
 mod packet;
 mod packet_in;
 mod pipeline;
 mod programs;
+mod rewrite;
 mod rule;
+mod subtables;
 mod switch;
 mod table;
 mod tunnel;
 mod way;
 
 pub use action::{Action, ActionSet, MAX_ACTIONS, Output, SetField};
+pub use buckets::RuleBucket;
 pub use counters::FlowDrop;
 pub use fields::{Fields, NdnKind, VLAN_PRESENT};
 pub use group::{Bucket, Group, GroupError, GroupKind, Groups, MAX_BUCKETS};
@@ -39,7 +47,7 @@ pub use packet_in::{PacketIn, PacketInReason, PacketIns};
 pub use programs::{MAX_PROGRAM_RUNS, NoPrograms, ProgramMatch, ProgramPlace, Programs};
 pub use rule::{Flow, MAX_NAME_COMPONENTS, Match, NameChunk, Rule, RuleId, Timeouts};
 pub use switch::{FragmentPath, MAX_TABLES, Switch, SwitchMemory};
-pub use table::{FlowTable, MAX_ALIKE, RuleBucket, TableError, TableMemory};
+pub use table::{FlowTable, MAX_ALIKE, TableError, TableMemory};
 pub use tunnel::{Encapsulation, Endpoints, Tunnel};
 
 use crate::named::named_enum;

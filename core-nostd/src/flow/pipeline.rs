@@ -29,18 +29,19 @@ struct Walk {
 }
 
 impl<P: Programs> Switch<'_, P> {
-    /// Runs a frame through the tables.
+    /// Runs a frame through the tables. `known` is the rule that it meets in the first one, or that it meets none, if that has been found out.
     pub(super) fn process<E: Engine>(
         &mut self,
         now: Instant,
         in_port: PortId,
         frame: &mut E::Frame,
+        known: Option<Option<RuleId>>,
         engine: &mut E,
     ) -> Verdict<FlowDrop> {
         let octets = frame.bytes().len();
         let mut walk = Walk::default();
         for step in 0..MAX_TABLES {
-            let id = match self.find_rule(now, in_port, frame, step, &mut walk) {
+            let id = match self.find_rule(now, in_port, frame, step, known, &mut walk) {
                 Ok(Some(id)) => id,
                 // What earlier tables did by apply-actions stands; the set is not carried out (OpenFlow 1.3, 5.4).
                 Ok(None) if walk.sent > 0 => return Verdict::Consumed,
@@ -102,6 +103,7 @@ impl<P: Programs> Switch<'_, P> {
         in_port: PortId,
         frame: &mut F,
         step: usize,
+        known: Option<Option<RuleId>>,
         walk: &mut Walk,
     ) -> Result<Option<RuleId>, FlowDrop> {
         if step > 0
@@ -140,18 +142,25 @@ impl<P: Programs> Switch<'_, P> {
                 }
             }
         }
-        self.tables.prepare(packet.name.as_ref());
-        let place = ProgramPlace { table: walk.table, in_port };
-        let mut verdicts = Verdicts::new(&mut self.programs, place, frame.bytes());
-        let name = packet.name.as_ref();
-        let found = self
-            .tables
-            .lookup_prepared(walk.table, &walk.fields, name, |wanted| verdicts.accept(wanted));
-        if let Some(problem) = verdicts.problem() {
-            self.counters.add(FlowDrop::Flow(problem));
-        }
-        let program = found.and_then(|id| self.tables.rule(id)?.program());
-        if let Some(program) = program {
+        let found = match known.filter(|_| step == 0) {
+            Some(found) => found,
+            None => {
+                self.tables.prepare(packet.name.as_ref());
+                let place = ProgramPlace { table: walk.table, in_port };
+                let mut verdicts = Verdicts::new(&mut self.programs, place, frame.bytes());
+                let found = self.tables.best(
+                    self.tables.probes(walk.table, &walk.fields),
+                    &walk.fields,
+                    packet.name.map_or(&[][..], |name| name.value()),
+                    |wanted| verdicts.accept(wanted),
+                );
+                if let Some(problem) = verdicts.problem() {
+                    self.counters.add(FlowDrop::Flow(problem));
+                }
+                found
+            }
+        };
+        if let Some(program) = found.and_then(|id| self.tables.rule(id)?.program()) {
             self.programs.hit(program.program);
         }
         Ok(found)

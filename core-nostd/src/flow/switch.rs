@@ -2,9 +2,11 @@
 
 use super::Group;
 use super::action::Action;
+use super::burst::Glances;
 use super::counters::{COUNTER_NAMES, Counters, FlowDrop};
 use super::draws::Draws;
 use super::fields::Fields;
+use super::glance::Glance;
 use super::group::{Groups, flow_hash};
 use super::packet::Packet;
 use super::packet_in::{PacketIn, PacketInReason, PacketIns};
@@ -13,7 +15,7 @@ use super::rule::RuleId;
 use super::table::{FlowTable, TableMemory};
 use super::way::{Ports, Way};
 use crate::ndn::{FragmentFlow, FragmentFlows};
-use crate::node::{Engine, Frame, Instant, MAX_PORTS, Node, PortId, PortSet, Verdict};
+use crate::node::{BURST, Engine, Frame, Instant, MAX_PORTS, Node, PortId, PortSet, Verdict};
 use core::time::Duration;
 
 /// Tables that a frame can pass, at most.
@@ -60,6 +62,8 @@ pub struct Switch<'m, P = NoPrograms> {
     pub(super) ports: Ports,
     pub(super) counters: Counters,
     pub(super) draws: Draws,
+    /// Scratch memory.
+    pub(super) glances: Glances,
 }
 
 impl<'m> Switch<'m> {
@@ -88,6 +92,7 @@ impl<'m, P: Programs> Switch<'m, P> {
             ports: Ports { all: ports, up: ports, mtu_octets: [1514; MAX_PORTS] },
             counters: Counters::new(),
             draws: Draws::new(secret),
+            glances: [const { Glance::NONE }; BURST],
         }
     }
 
@@ -167,7 +172,23 @@ impl<P: Programs> Node for Switch<'_, P> {
         frame: &mut E::Frame,
         engine: &mut E,
     ) -> Verdict<FlowDrop> {
-        self.process(now, port, frame, engine)
+        let mut verdict = [Verdict::Consumed];
+        self.take_burst(now, port, core::slice::from_mut(frame), &mut verdict, engine);
+        let [verdict] = verdict;
+        verdict
+    }
+
+    fn receive_burst<E: Engine>(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frames: &mut [E::Frame],
+        verdicts: &mut [Verdict<FlowDrop>],
+        engine: &mut E,
+    ) {
+        for (frames, verdicts) in frames.chunks_mut(BURST).zip(verdicts.chunks_mut(BURST)) {
+            self.take_burst(now, port, frames, verdicts, engine);
+        }
     }
 
     /// Nothing falls due by itself: rules that have ended are found by [`FlowTable::scan`].
