@@ -1,7 +1,12 @@
 //! The command line of Heddle.
 
 mod check;
+mod controller;
+mod flow;
+mod name;
+mod openflow;
 mod pages;
+mod program;
 mod stats;
 
 use std::io::{self, Write};
@@ -24,6 +29,14 @@ enum Command {
     Check(check::Args),
     /// Show what running engines have counted
     Stats(stats::Args),
+    /// Join islands of named data by the OpenFlow switches before them
+    Controller(controller::Args),
+    /// Where a running switch sends Interests
+    Name(name::Args),
+    /// The flows of a running switch
+    Flow(flow::Args),
+    /// The match programs of a running switch
+    Program(program::Args),
     /// A network of namespaces to try Heddle on
     #[command(subcommand)]
     Testbed(testbed::Args),
@@ -56,6 +69,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Stats(args) => stats::run(&args, &mut out),
+        Command::Controller(args) => controller::run(&args, &mut out),
+        Command::Name(args) => name::run(&args, &mut out),
+        Command::Flow(args) => flow::run(&args, &mut out),
+        Command::Program(args) => program::run(&args, &mut out),
         Command::Testbed(args) => {
             testbed::run(&args).map_err(|error| Failure::Error(error.to_string()))
         }

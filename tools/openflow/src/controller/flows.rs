@@ -144,8 +144,12 @@ fn name_match(config: &Config, local: &Island, prefix: &Prefix, finder: Finder) 
             parameter: Parameter::Octets(prefix.value().to_vec()),
         }),
     }
-    // Of the prefixes of a name, the longest wins.
-    (priority::NAME + prefix.components() as u16, fields)
+    (name_priority(prefix), fields)
+}
+
+/// The priority of the flow for a prefix: of the prefixes of a name, the longest wins.
+pub fn name_priority(prefix: &Prefix) -> u16 {
+    priority::NAME + prefix.components() as u16
 }
 
 /// What carries an Interest from an island to another: the seed's actions, over whatever is between.

@@ -38,6 +38,7 @@ pub use config::{
 };
 pub use counters::Counters;
 pub use driver::{DriverError, Final, run};
+pub use flows::name_priority;
 pub use machine::{ConnectionId, Controller};
 pub use name::{MAX_PREFIX_OCTETS, Prefix, PrefixError, write_number};
 pub use rib::{Change, IslandIndex, Rib, Route};
