@@ -7,6 +7,8 @@ use std::process::{Command, ExitCode};
 /// Functions to bind, as regular expressions.
 const FUNCTIONS: &[&str] = &[
     "dpdk_sys_errno",
+    "dpdk_sys_first_word",
+    "rte_bpf_(load|get_jit|destroy)",
     "rte_strerror",
     "rte_version",
     "rte_eal_(init|cleanup|process_type|get_runtime_dir)",
@@ -40,6 +42,7 @@ const TYPES: &[&str] = &["rte_mbuf", "rte_eth_conf", "rte_eth_stats", "rte_ether
 
 /// Constants to bind.
 const CONSTANTS: &[&str] = &[
+    "EBPF_REG_.*",
     "RTE_ETH_LINK_.*",
     "RTE_ETH_QUEUE_STAT_CNTRS",
     "RTE_ETHER_.*",
@@ -84,6 +87,7 @@ const STATIC_LIBRARIES: &[&str] = &[
     "timer",
     "bus_vdev",
     "bus_pci",
+    "bpf",
     "mempool_ring",
     "net_null",
     "net_ring",

@@ -16,6 +16,7 @@
 //! | `rte_ring.h`, `rte_eth_ring.h` | rings, and Ethernet ports made of rings |
 //! | `rte_bus_vdev.h` | virtual devices |
 //! | `rte_telemetry.h` | commands and their data |
+//! | `rte_bpf.h` | loading eBPF, its compiled function; [`dpdk_sys_first_word`] for programs to call |
 //!
 //! By default the crate links DPDK's shared libraries, and drivers load as plugins. With the feature
 //! `static` it links the archives of DPDK's core and of the virtual drivers (af_packet, af_xdp, memif,

@@ -8,6 +8,7 @@
 //!   [`SharedMbuf`] is the read-only, reference-counted form, to send one buffer out on several ports.
 //! - A [`Port`] goes from [`Probed`] to [`Configured`] to [`Started`], and each of its queues is handed
 //!   out once, so no queue is ever polled by two threads. A port with queues out cannot be stopped.
+//! - A [`Compiler`] compiles match programs, which are confined before and cannot be handed over otherwise.
 //! - Errors are sentences: what could not be done, DPDK's reason and its own log lines, and what to try.
 //!
 //! ```no_run
@@ -28,6 +29,7 @@
 //! # }
 //! ```
 
+mod bpf;
 mod clock;
 mod device;
 mod eal;
@@ -41,6 +43,7 @@ mod queue;
 mod ring;
 mod telemetry;
 
+pub use bpf::Compiler;
 pub use clock::{Tsc, thread_cpu_time};
 pub use device::{DeviceInfo, Link, MacAddress, PortStats};
 pub use eal::{Eal, EalConfig, LogLevel, Memory, free_hugepages};
