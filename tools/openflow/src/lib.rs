@@ -17,6 +17,7 @@ pub mod agent;
 pub mod client;
 pub mod controller;
 pub mod datapath;
+pub mod driver;
 mod experiment;
 mod flow;
 mod framer;

@@ -154,6 +154,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
+            None if self.error_type == u16::MAX => write!(f, "EXPERIMENTER/{}", self.code),
             None => write!(f, "error type {} code {}", self.error_type, self.code),
         }
     }

@@ -9,6 +9,8 @@ use crate::{AsyncConfig, Framer, Role};
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) framer: Framer,
+    /// Whole messages so far.
+    pub(super) messages: u64,
     /// Whether both sides have said hello and agreed.
     pub(super) is_open: bool,
     pub(super) role: Role,
@@ -27,6 +29,7 @@ impl Connection {
     pub(super) fn new() -> Self {
         Self {
             framer: Framer::default(),
+            messages: 0,
             is_open: false,
             role: Role::Equal,
             events: USUAL_EVENTS,

@@ -129,6 +129,11 @@ impl Agent {
         self.connections.get(&id).is_some_and(|connection| connection.is_open)
     }
 
+    /// Whole messages that have come in on a connection.
+    pub fn messages(&self, id: ConnectionId) -> u64 {
+        self.connections.get(&id).map_or(0, |connection| connection.messages)
+    }
+
     /// Whether more of a connection can be taken now.
     pub fn wants_input(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| {
@@ -223,7 +228,10 @@ impl Agent {
             messages += 1;
             connection.is_behind = false;
             let message = match connection.framer.next_message() {
-                Ok(Some(message)) => message.to_vec(),
+                Ok(Some(message)) => {
+                    connection.messages += 1;
+                    message.to_vec()
+                }
                 Ok(None) => return,
                 Err(refusal) => {
                     self.close(id, &[], refusal.into(), outcome);

@@ -29,7 +29,7 @@ pub fn with_room_for(flows: usize, test: impl FnOnce(&mut Agent, &mut InProcess<
         tables: TableMemory {
             rules: &mut vec![Rule::vacant(); flows],
             buckets: &mut vec![RuleBucket::vacant(); flows.div_ceil(4)],
-            names: &mut vec![NameChunk::vacant(); 200],
+            names: &mut vec![NameChunk::vacant(); 200 + 4 * flows],
             instructions: &mut vec![SharedInstructions::vacant(); 8],
         },
         groups: &mut vec![Group::vacant(); 2],

@@ -1,0 +1,77 @@
+//! TLS with certificates on both sides.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod host;
+
+use heddle_openflow::client::Client;
+use heddle_openflow::driver::Settings;
+use heddle_openflow::{Tls, TlsFiles};
+use host::{Host, LONG, address, connect, until};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::net::TcpListener;
+use std::path::Path;
+
+/// An authority, and a certificate of it for the loopback addresses.
+fn files(directory: &Path, name: &str) -> TlsFiles {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let write = |what: &str, text: String| {
+        let path = directory.join(format!("{name}-{what}.pem"));
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    TlsFiles {
+        certificate: write("certificate", certificate.pem()),
+        key: write("key", key.serialize_pem()),
+        authority: write("authority", issuer.pem()),
+    }
+}
+
+#[test]
+fn both_sides_show_certificates() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ours, others) = (files(directory.path(), "ours"), files(directory.path(), "others"));
+    let controller = TcpListener::bind("[::1]:0").unwrap();
+    let settings = Settings {
+        listen: vec![address("tls:127.0.0.1:0")],
+        controllers: vec![address(&format!("tls:{}", controller.local_addr().unwrap()))],
+        tls: Some(ours.clone()),
+        ..Settings::default()
+    };
+    let host = Host::new(settings, 8);
+    let tls = Tls::load(&ours).unwrap();
+    let to_switch = format!("tls:{}", host.addresses[0]);
+    let mut client = connect(&to_switch, Some(&tls));
+    let program = [b"\x7fELF".to_vec(), vec![9; 300_000]].concat();
+    client.put_program(3, &program).unwrap();
+    assert_eq!(client.program(3).unwrap(), program);
+    let mut accepted = Client::accept(controller.accept().unwrap().0, Some(&tls), LONG).unwrap();
+    assert_eq!(accepted.programs().unwrap().len(), 1);
+    // Who has a certificate of another authority, or none, is not let in.
+    let strange = Tls::load(&others).unwrap();
+    Client::connect(&address(&to_switch), Some(&strange), LONG).unwrap_err();
+    let plain = format!("tcp:{}", host.addresses[0]);
+    Client::connect(&address(&plain), None, LONG).unwrap_err();
+    until("both are counted", || host.counters().tls_failed == 2);
+    client.barrier().unwrap();
+    accepted.barrier().unwrap();
+}
+
+#[test]
+fn files_that_are_of_no_use_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = files(directory.path(), "good");
+    let missing = TlsFiles { key: directory.path().join("absent.pem"), ..good.clone() };
+    let error = Tls::load(&missing).unwrap_err().to_string();
+    assert!(
+        error.contains("cannot read a private key in") && error.contains("absent.pem"),
+        "{error}"
+    );
+    let wrong = TlsFiles { authority: good.key.clone(), ..good };
+    let error = Tls::load(&wrong).unwrap_err().to_string();
+    assert!(error.contains("an authority's certificate"), "{error}");
+}
