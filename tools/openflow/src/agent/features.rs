@@ -30,9 +30,9 @@ pub(super) fn table_features(table: u8, max_entries: u32) -> TableFeatures {
         add(12, fields(SETTABLE, false));
         add(14, fields(SETTABLE, false));
     }
-    // Match and wildcards: every field may be left out.
-    properties.push(TableProperty { kind: 8, body: fields(MATCHABLE, true) });
-    properties.push(TableProperty { kind: 10, body: fields(MATCHABLE, true) });
+    // Match, and wildcards: every field may be left out.
+    properties.push(TableProperty { kind: 8, body: [fields(MATCHABLE, true), ours()].concat() });
+    properties.push(TableProperty { kind: 10, body: [fields(MATCHABLE, false), ours()].concat() });
     TableFeatures {
         table,
         name: format!("table {table}"),
@@ -63,26 +63,31 @@ fn actions() -> Vec<u8> {
     out
 }
 
-fn fields(fields: &[Field], with_ours: bool) -> Vec<u8> {
+/// Headers of fields; with masks, where it matters which fields can have one.
+fn fields(fields: &[Field], with_masks: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for field in fields {
-        let mask = u8::from(field.can_mask());
+        let mask = u8::from(with_masks && field.can_mask());
         out.u16(0x8000);
         out.u8((*field as u8) << 1 | mask);
         out.u8((field.octets() as u8) << mask);
     }
-    if with_ours {
-        for (experimenter, number, octets) in [
-            (EXPERIMENTER, PROGRAM, 16),
-            (EXPERIMENTER, PROGRAM_NUMBERED, 20),
-            (HEDDLE, NDN_KIND, 5),
-            (HEDDLE, NAME, 4),
-        ] {
-            out.u16(crate::CLASS_EXPERIMENTER);
-            out.u8(number << 1);
-            out.u8(octets);
-            out.u32(experimenter);
-        }
+    out
+}
+
+/// Headers of the fields of experimenters.
+fn ours() -> Vec<u8> {
+    let mut out = Vec::new();
+    for (experimenter, number, octets) in [
+        (EXPERIMENTER, PROGRAM, 16),
+        (EXPERIMENTER, PROGRAM_NUMBERED, 20),
+        (HEDDLE, NDN_KIND, 5),
+        (HEDDLE, NAME, 4),
+    ] {
+        out.u16(crate::CLASS_EXPERIMENTER);
+        out.u8(number << 1);
+        out.u8(octets);
+        out.u32(experimenter);
     }
     out
 }
