@@ -141,6 +141,13 @@ impl Agent {
         })
     }
 
+    /// Whether something that came in on a connection is not dealt with yet.
+    pub fn is_at_work(&self, id: ConnectionId) -> bool {
+        self.connections
+            .get(&id)
+            .is_some_and(|connection| connection.job.is_some() || connection.is_behind)
+    }
+
     /// Whether there is work left that the next [`Agent::tick`] does.
     pub fn is_busy(&self) -> bool {
         let is_busy = |connection: &Connection| match &connection.job {

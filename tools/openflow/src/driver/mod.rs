@@ -87,6 +87,8 @@ struct Peer {
     /// It is closed once the other side has read all and closed too, or then.
     closing: Option<Instant>,
     has_said_all: bool,
+    /// The other side has said all: it gets its last answers.
+    has_heard_all: bool,
 }
 
 struct Listener {
@@ -356,6 +358,7 @@ impl Driver {
             is_open: false,
             closing: None,
             has_said_all: false,
+            has_heard_all: false,
         };
         self.peers.insert(token, peer);
         Some(token)
@@ -387,9 +390,15 @@ impl Driver {
                 let outcome = self.agent.receive(now, peer.id, &octets, datapath);
                 self.carry_out(outcome);
             }
-            if let Err(end) = taken {
-                // What was asked for last may still be in work: a peer that has closed does not wait for it.
-                self.lose(token, Loss::Ended(end));
+            match taken {
+                Ok(_) => {}
+                Err(End::Finished) => {
+                    if let Some(peer) = self.peers.get_mut(&token) {
+                        peer.has_heard_all = true;
+                        peer.closing.get_or_insert(Instant::now() + LINGER);
+                    }
+                }
+                Err(end) => self.lose(token, Loss::Ended(end)),
             }
         }
     }
@@ -435,9 +444,13 @@ impl Driver {
                 self.agent.set_congested(peer.id, false);
             }
             match written {
-                Ok(true) if peer.closing.is_some() && !peer.has_said_all => {
-                    peer.has_said_all = true;
-                    peer.wire.finish();
+                Ok(true) if peer.closing.is_some() && !self.agent.is_at_work(peer.id) => {
+                    if peer.has_heard_all {
+                        self.lose(token, Loss::Ended(End::Finished));
+                    } else if !peer.has_said_all {
+                        peer.has_said_all = true;
+                        peer.wire.finish();
+                    }
                 }
                 Ok(_) => {}
                 Err(end) => self.lose(token, Loss::Ended(end)),
@@ -456,7 +469,11 @@ impl Driver {
             }
             if let Some(end) = peer.closing {
                 if now >= end {
-                    lost.push((*token, Loss::Refused));
+                    let loss = match peer.has_heard_all {
+                        true => Loss::Ended(End::Finished),
+                        false => Loss::Refused,
+                    };
+                    lost.push((*token, loss));
                 }
                 continue;
             }
@@ -494,12 +511,17 @@ impl Driver {
         let Some(mut peer) = self.peers.remove(&token) else { return };
         let (name, counters) = (&peer.name, &mut self.counters);
         match &loss {
-            Loss::Ended(End::Closed(why)) if peer.is_open || peer.target.is_none() => {
-                counters.closed += 1;
-                info!("the connection to {name} has ended: {why}");
-            }
             // Told with the wait for the next attempt.
-            Loss::Ended(End::Closed(_)) => {}
+            Loss::Ended(End::Closed(_) | End::Finished)
+                if peer.target.is_some() && !peer.is_open => {}
+            Loss::Ended(End::Finished) => {
+                counters.closed += 1;
+                info!("{name} has closed its connection");
+            }
+            Loss::Ended(End::Closed(why)) => {
+                counters.closed += 1;
+                info!("the connection to {name} has failed: {why}");
+            }
             Loss::Ended(End::Tls(why)) => {
                 counters.tls_failed += 1;
                 warn!("no TLS with {name}: {why}");
@@ -534,6 +556,7 @@ impl Driver {
             let wait = target.fail(&self.settings);
             let why = match loss {
                 Loss::Ended(End::Closed(why)) => why,
+                Loss::Ended(End::Finished) => "it has closed the connection".to_owned(),
                 _ => "it was let go".to_owned(),
             };
             warn!(

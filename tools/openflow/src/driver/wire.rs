@@ -11,7 +11,9 @@ const READ_OCTETS: usize = 64 * 1024;
 /// Why a connection has come to its end.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The other side has closed it, or the network has failed.
+    /// The other side says nothing more; it may still listen.
+    Finished,
+    /// The connection has failed.
     Closed(String),
     /// TLS has failed.
     Tls(String),
@@ -65,7 +67,7 @@ impl Wire {
             let mut octets = [0; 16 * 1024];
             while take.len() - before < READ_OCTETS {
                 match self.stream.read(&mut octets) {
-                    Ok(0) => return Err(End::Closed("the other side has closed it".to_owned())),
+                    Ok(0) => return Err(End::Finished),
                     Ok(count) => take.extend_from_slice(octets.get(..count).unwrap_or_default()),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Taken::All),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -76,7 +78,7 @@ impl Wire {
         };
         while take.len() - before < READ_OCTETS {
             match tls.read_tls(&mut self.stream) {
-                Ok(0) => return Err(End::Closed("the other side has closed it".to_owned())),
+                Ok(0) => return Err(End::Finished),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Taken::All),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -94,7 +96,7 @@ impl Wire {
             take.resize(from + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(take.get_mut(from..).unwrap_or_default())?;
             if state.peer_has_closed() {
-                return Err(End::Closed("the other side has closed it".to_owned()));
+                return Err(End::Finished);
             }
         }
         Ok(Taken::Some)
