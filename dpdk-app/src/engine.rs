@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use dpdk::{
     Dict, Eal, EalConfig, Memory, Mempool, Port, PortConfig, Started, Tsc, free_hugepages,
@@ -12,6 +13,7 @@ use heddle_core::node::PortId;
 use heddle_host::config::{Config, Device, Hugepages};
 use heddle_host::control;
 use heddle_host::metrics::Stats;
+use heddle_openflow::driver::DriverError;
 
 use crate::outbox::{Outbox, PortOutbox, Way};
 use crate::published::Published;
@@ -49,6 +51,23 @@ pub enum EngineError {
         /// What the machine has.
         machine_mib: u64,
     },
+    /// The switch wants more memory than the machine has.
+    #[error(
+        "the tables of the switch take {tables_mib} MiB, a copy for each lcore and one more, and `memory_mib` is {eal_mib}, but \
+         this machine has {machine_mib} MiB; lower `max_flows`, `max_name_octets`, `max_instructions`, `max_groups` or \
+         `memory_mib`, or name fewer lcores"
+    )]
+    TableMemory {
+        /// What all tables take.
+        tables_mib: u64,
+        /// What EAL is to have.
+        eal_mib: u64,
+        /// What the machine has.
+        machine_mib: u64,
+    },
+    /// The control thread cannot do its work.
+    #[error("{0}")]
+    Control(#[from] DriverError),
     /// A port cannot send.
     #[error("port '{0}' has no transmit queue")]
     NoTxQueue(String),
@@ -60,28 +79,33 @@ pub enum EngineError {
     Companion,
 }
 
-/// What runs on a thread beside the workers until the flag is set.
-pub type Companion = Box<dyn FnOnce(&AtomicBool) + Send>;
-
 /// An engine that is ready to run.
 pub struct Engine<R = CodedNode<'static>> {
     workers: Vec<Worker<R>>,
     published: Arc<Published>,
-    companion: Option<Companion>,
+    /// A thread beside the workers, which ends when they are told to stop.
+    companion: Option<JoinHandle<()>>,
     /// Ports are closed when the engine is dropped, after the queues that the workers have.
-    _ports: Vec<Port<Started>>,
+    ports: Vec<Port<Started>>,
     eal: Eal,
 }
 
 /// What every engine is made of, whatever its workers do.
-pub(crate) struct Parts {
+#[derive(Debug)]
+pub struct Parts {
+    /// EAL.
     pub eal: Eal,
+    /// Where frames come from.
     pub pool: Mempool,
+    /// The open ports, in the order of the configuration.
     pub ports: Vec<Port<Started>>,
 }
 
 impl Parts {
     /// Starts EAL and opens the ports.
+    ///
+    /// # Errors
+    /// What is not to be had, and why.
     pub fn new(config: &Config) -> Result<Self, EngineError> {
         // EAL itself notices only where its memory can be shared between processes.
         if control::Client::connect(&config.engine.name).is_ok() {
@@ -176,7 +200,7 @@ impl<R: Role> Engine<R> {
                 }
             }
         }
-        let engine = Self { workers, published, companion: None, _ports: ports, eal };
+        let engine = Self { workers, published, companion: None, ports, eal };
         engine.answer_telemetry()?;
         Ok(engine)
     }
@@ -187,10 +211,6 @@ impl<R: Role> Engine<R> {
     /// A worker could not be started or has panicked.
     pub fn run(mut self, stop: &Arc<AtomicBool>) -> Result<Stats, EngineError> {
         let mut running = Vec::new();
-        let companion = self.companion.take().map(|companion| {
-            let flag = Arc::clone(stop);
-            std::thread::spawn(move || companion(&flag))
-        });
         let others = self.workers.split_off(1.min(self.workers.len()));
         for (lcore, mut worker) in self.eal.take_lcores().into_iter().zip(others) {
             let index = worker.index;
@@ -213,7 +233,7 @@ impl<R: Role> Engine<R> {
         for (index, lcore) in running {
             lcore.wait().1.map_err(|_| EngineError::Worker(index))?;
         }
-        if let Some(companion) = companion {
+        if let Some(companion) = self.companion.take() {
             companion.join().map_err(|_| EngineError::Companion)?;
         }
         Ok(self.published.stats())
@@ -222,6 +242,21 @@ impl<R: Role> Engine<R> {
     /// The first worker, to be driven round by round instead of being run: a benchmark does that.
     pub fn first_worker(&mut self) -> Option<&mut Worker<R>> {
         self.workers.first_mut()
+    }
+
+    /// The ports, for a companion that watches them. They are closed when both it and the queues are gone.
+    pub(crate) fn take_ports(&mut self) -> Vec<Port<Started>> {
+        std::mem::take(&mut self.ports)
+    }
+
+    /// Waits for this thread, too, when the workers have stopped.
+    pub(crate) fn set_companion(&mut self, companion: JoinHandle<()>) {
+        self.companion = Some(companion);
+    }
+
+    /// Where the workers publish their counters.
+    pub(crate) fn published(&self) -> Arc<Published> {
+        Arc::clone(&self.published)
     }
 
     fn answer_telemetry(&self) -> Result<(), EngineError> {
@@ -272,6 +307,10 @@ fn check_memory(config: &Config) -> Result<(), EngineError> {
     let machine_mib = machine_memory_mib().unwrap_or(u64::MAX);
     if sessions_mib.saturating_add(eal_mib) > machine_mib {
         return Err(EngineError::Memory { sessions_mib, eal_mib, machine_mib });
+    }
+    let tables_mib = config.tables_octets() / MIB;
+    if tables_mib.saturating_add(eal_mib) > machine_mib {
+        return Err(EngineError::TableMemory { tables_mib, eal_mib, machine_mib });
     }
     Ok(())
 }
@@ -397,10 +436,25 @@ fn to_dict(stats: &Stats) -> Dict {
         (name.clone(), counters.into())
     });
     let counters = stats.counters.iter().map(|(name, count)| (name.clone(), (*count).into()));
-    vec![
+    let gauges = stats.gauges.iter().map(|(name, count)| (name.clone(), (*count).into()));
+    let programs = stats.programs.iter().map(|(number, program)| {
+        let counters: Dict = vec![
+            ("octets".into(), program.octets.into()),
+            ("runs".into(), program.runs.into()),
+            ("hits".into(), program.hits.into()),
+            ("faults".into(), program.faults.into()),
+        ];
+        (number.clone(), counters.into())
+    });
+    let mut dict: Dict = vec![
         ("name".into(), stats.name.as_str().into()),
         ("uptime_s".into(), (stats.uptime_s as u64).into()),
         ("ports".into(), ports.collect::<Dict>().into()),
         ("counters".into(), counters.collect::<Dict>().into()),
-    ]
+    ];
+    if !stats.gauges.is_empty() {
+        dict.push(("gauges".into(), gauges.collect::<Dict>().into()));
+        dict.push(("programs".into(), programs.collect::<Dict>().into()));
+    }
+    dict
 }

@@ -8,11 +8,13 @@ use std::sync::atomic::AtomicBool;
 use clap::Parser;
 use heddle_core::gf;
 use heddle_dpdk::engine::Engine;
+use heddle_dpdk::role::Role;
 use heddle_host::config::Config;
 use heddle_host::logs;
+use heddle_host::metrics::Stats;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
-/// Carries Heddle's sessions on DPDK ports, as its configuration says, until SIGTERM or SIGINT.
+/// Carries Heddle's sessions, or is an OpenFlow switch, on DPDK ports, as its configuration says, until SIGTERM or SIGINT.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -42,20 +44,32 @@ fn run(arguments: &Arguments) -> miette::Result<()> {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).into_diagnostic()?;
     }
-    let engine = Engine::new(&config)
-        .into_diagnostic()
-        .wrap_err_with(|| format!("'{}' does not start", config.engine.name))?;
-    tracing::info!("field arithmetic by the kernel '{}'", gf::kernel_name());
-    tracing::info!("ready");
-    // Who started us without asking to be told is not told.
-    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let stats = engine.run(&stop).into_diagnostic()?;
+    let does_not_start = || format!("'{}' does not start", config.engine.name);
+    let stats = match &config.switch {
+        Some(switch) => {
+            let engine = Engine::new_switch(&config, switch, &stop);
+            run_engine(engine.into_diagnostic().wrap_err_with(does_not_start)?, &stop)?
+        }
+        None => {
+            let engine = Engine::new(&config).into_diagnostic().wrap_err_with(does_not_start)?;
+            tracing::info!("field arithmetic by the kernel '{}'", gf::kernel_name());
+            run_engine(engine, &stop)?
+        }
+    };
     if arguments.json {
         println!("{}", serde_json::to_string(&stats).into_diagnostic()?);
     } else {
         print!("{}", stats.tables());
     }
     Ok(())
+}
+
+/// Runs an engine that is ready, until it is told to stop. What it has counted.
+fn run_engine<R: Role>(engine: Engine<R>, stop: &Arc<AtomicBool>) -> miette::Result<Stats> {
+    tracing::info!("ready");
+    // Who started us without asking to be told is not told.
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    engine.run(stop).into_diagnostic()
 }
 
 /// `HEDDLE_GF` names the kernel for field arithmetic; without it the fastest is used.

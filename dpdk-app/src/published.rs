@@ -1,11 +1,13 @@
 //! Counters that other threads may read: each worker writes its own now and then, and readers add them up.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use heddle_host::metrics::{PortStats, Stats};
 
 use crate::role::Role;
+use crate::switch::control::ControlStats;
 use crate::worker::Totals;
 
 /// The counters of a worker that are not the node's.
@@ -20,6 +22,7 @@ pub struct Published {
     node_names: &'static [&'static str],
     further_names: &'static [&'static str],
     workers: Vec<WorkerCounters>,
+    control: OnceLock<ControlStats>,
 }
 
 #[derive(Debug)]
@@ -51,7 +54,14 @@ impl Published {
             further_names: R::FURTHER_COUNTER_NAMES,
             workers: (0..workers).map(|_| worker()).collect(),
             port_names,
+            control: OnceLock::new(),
         }
+    }
+
+    /// Tells what a control thread counts, too. Only the first call has an effect.
+    pub fn also_tell(&self, control: ControlStats) {
+        // There is one control thread.
+        let _ = self.control.set(control);
     }
 
     /// Sets the counters of worker `index`. Only that worker calls it.
@@ -72,6 +82,16 @@ impl Published {
         }
     }
 
+    /// The counters of the port called `number`, added up over the workers.
+    pub fn port(&self, number: usize) -> Option<PortStats> {
+        self.port_names.get(number)?;
+        let mut sum = PortStats::default();
+        for counters in self.workers.iter().filter_map(|worker| worker.ports.get(number)) {
+            add(&mut sum, counters);
+        }
+        Some(sum)
+    }
+
     /// All counters, added up over the workers.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
@@ -88,16 +108,23 @@ impl Published {
                     counter.load(Ordering::Relaxed);
             }
             for (name, counters) in self.port_names.iter().zip(&worker.ports) {
-                let [rx_frames, rx_octets, tx_frames, tx_octets, tx_dropped] =
-                    counters.each_ref().map(|counter| counter.load(Ordering::Relaxed));
-                let port: &mut PortStats = stats.ports.entry(name.clone()).or_default();
-                port.rx_frames += rx_frames;
-                port.rx_octets += rx_octets;
-                port.tx_frames += tx_frames;
-                port.tx_octets += tx_octets;
-                port.tx_dropped += tx_dropped;
+                add(stats.ports.entry(name.clone()).or_default(), counters);
             }
+        }
+        if let Some(control) = self.control.get() {
+            control.add_to(&mut stats);
         }
         stats
     }
+}
+
+/// Adds what one worker has counted at a port.
+fn add(port: &mut PortStats, counters: &[AtomicU64; 5]) {
+    let [rx_frames, rx_octets, tx_frames, tx_octets, tx_dropped] =
+        counters.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+    port.rx_frames += rx_frames;
+    port.rx_octets += rx_octets;
+    port.tx_frames += tx_frames;
+    port.tx_octets += tx_octets;
+    port.tx_dropped += tx_dropped;
 }

@@ -10,8 +10,11 @@ pub trait Role: Node + Send + 'static {
     /// The names of [`Role::further_counters`], in their order.
     const FURTHER_COUNTER_NAMES: &'static [&'static str] = &[];
 
-    /// The worker, of `workers`, whose state a frame needs; `here` is the worker where it came in.
-    fn owner(frame: &[u8], here: usize, workers: usize) -> usize;
+    /// Whether every worker's state can take every frame, so that [`Role::owner`] is not asked, and frames are handed over in bursts.
+    const TAKES_ALL: bool;
+
+    /// The worker, of `workers`, whose state a frame needs.
+    fn owner(frame: &[u8], workers: usize) -> usize;
 
     /// Does a bounded part of what other threads ask, between two bursts. The number of things that it did.
     fn serve(&mut self, now: Instant, outbox: &mut Outbox) -> usize {
@@ -26,8 +29,10 @@ pub trait Role: Node + Send + 'static {
 }
 
 impl Role for CodedNode<'static> {
+    const TAKES_ALL: bool = false;
+
     #[inline]
-    fn owner(frame: &[u8], _here: usize, workers: usize) -> usize {
+    fn owner(frame: &[u8], workers: usize) -> usize {
         shard(frame, workers)
     }
 }

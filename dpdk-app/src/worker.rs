@@ -150,9 +150,13 @@ impl<R: Role> Worker<R> {
             received.frames += count as u64;
             received.octets += burst.iter().map(|frame| frame.len() as u64).sum::<u64>();
         }
+        if R::TAKES_ALL {
+            handle_burst(&mut self.node, &mut self.outbox, now, port, burst);
+            return count;
+        }
         let workers = self.handovers.len().max(1);
         for frame in burst {
-            match R::owner(frame.bytes(), self.index, workers) {
+            match R::owner(frame.bytes(), workers) {
                 owner if workers == 1 || owner == self.index => {
                     handle(&mut self.node, &mut self.outbox, now, port, frame);
                 }
@@ -225,5 +229,23 @@ fn handle<R: Role>(node: &mut R, outbox: &mut Outbox, now: Instant, port: PortId
     let mut frame = MbufFrame(frame);
     if let Verdict::Forward(port) = node.receive(now, port, &mut frame, outbox) {
         outbox.transmit(port, frame);
+    }
+}
+
+/// Hands a burst to the node and does what it says.
+fn handle_burst<R: Role>(
+    node: &mut R,
+    outbox: &mut Outbox,
+    now: Instant,
+    port: PortId,
+    burst: ArrayVec<Mbuf, BURST>,
+) {
+    let mut frames: ArrayVec<MbufFrame, BURST> = burst.into_iter().map(MbufFrame).collect();
+    let mut verdicts = [Verdict::Consumed; BURST];
+    node.receive_burst(now, port, &mut frames, &mut verdicts, outbox);
+    for (frame, verdict) in frames.into_iter().zip(verdicts) {
+        if let Verdict::Forward(port) = verdict {
+            outbox.transmit(port, frame);
+        }
     }
 }

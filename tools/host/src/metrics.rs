@@ -17,6 +17,25 @@ pub struct Stats {
     pub ports: BTreeMap<String, PortStats>,
     /// By the counters' names: what the sessions did, and the drops by their reasons.
     pub counters: BTreeMap<String, u64>,
+    /// What there is now, by names, as the flows and connections of a switch. These can fall.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gauges: BTreeMap<String, u64>,
+    /// By the programs' numbers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, ProgramCounters>,
+}
+
+/// The counters of one program by which a switch's flows match.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramCounters {
+    /// Octets of its file.
+    pub octets: u64,
+    /// Times that it ran.
+    pub runs: u64,
+    /// Packets that took the way of a flow by its verdict.
+    pub hits: u64,
+    /// Runs that ended without a verdict.
+    pub faults: u64,
 }
 
 /// The counters of one port. Octets are those of Ethernet frames, without the FCS.
@@ -93,7 +112,22 @@ impl Stats {
         let counters = self.counters.iter().filter(|(_, count)| **count > 0);
         let rows = counters.map(|(name, count)| [name.clone(), units::count(*count)]);
         let counters = units::table(&["counter", "count"], rows);
-        format!("{}, up for {:.0} s\n\n{ports}\n{counters}", self.name, self.uptime_s)
+        let mut text =
+            format!("{}, up for {:.0} s\n\n{ports}\n{counters}", self.name, self.uptime_s);
+        if !self.gauges.is_empty() {
+            let rows = self.gauges.iter().map(|(name, count)| [name.clone(), units::count(*count)]);
+            text += &format!("\n{}", units::table(&["now", "count"], rows));
+        }
+        if !self.programs.is_empty() {
+            let rows = self.programs.iter().map(|(number, program)| {
+                let [octets, runs, hits, faults] =
+                    [program.octets, program.runs, program.hits, program.faults].map(units::count);
+                [number.clone(), octets, runs, hits, faults]
+            });
+            let header = ["program", "octets", "runs", "hits", "faults"];
+            text += &format!("\n{}", units::table(&header, rows));
+        }
+        text
     }
 }
 
@@ -126,6 +160,24 @@ counter     count
 innovative      7
 ";
         assert_eq!(stats.tables(), expected);
+    }
+
+    #[test]
+    fn a_switch_also_tells_what_there_is() {
+        let mut stats: Stats = serde_json::from_str(JSON).unwrap();
+        stats.gauges.insert("flows".into(), 1_000_000);
+        let program = ProgramCounters { octets: 4096, runs: 2000, hits: 17, faults: 0 };
+        stats.programs.insert("7".into(), program);
+        let expected = "\
+now        count
+flows  1 000 000
+
+program  octets   runs  hits  faults
+7         4 096  2 000    17       0
+";
+        assert!(stats.tables().ends_with(expected), "{}", stats.tables());
+        let again: Stats = serde_json::from_str(&serde_json::to_string(&stats).unwrap()).unwrap();
+        assert_eq!(stats, again);
     }
 
     #[test]

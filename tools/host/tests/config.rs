@@ -132,6 +132,7 @@ fn a_switch_is_what_the_file_says() {
         fail_mode: FailMode::Standalone,
         programs: ProgramRunner::Interpret,
         malformed_names: MalformedNames::Pass,
+        legacy: true,
         tls: Some(Tls {
             certificate: "west.pem".into(),
             key: "west.key".into(),

@@ -106,12 +106,14 @@ pub(super) struct Switch {
     pub controllers: Maybe<Vec<Spanned<String>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Maybe<Vec<Spanned<String>>>,
-    #[serde(default)]
-    pub fail_mode: FailMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_mode: Maybe<FailMode>,
     #[serde(default)]
     pub programs: ProgramRunner,
     #[serde(default)]
     pub malformed_names: MalformedNames,
+    #[serde(default)]
+    pub legacy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Maybe<Tls>,
 }
@@ -251,9 +253,10 @@ impl From<&super::Switch> for Switch {
             packet_in_octets: present(switch.packet_in_octets),
             controllers: list(&switch.controllers),
             listen: list(&switch.listen),
-            fail_mode: switch.fail_mode,
+            fail_mode: present(switch.fail_mode),
             programs: switch.programs,
             malformed_names: switch.malformed_names,
+            legacy: switch.legacy,
             tls: switch.tls.clone().map(written),
         }
     }

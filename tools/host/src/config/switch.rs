@@ -41,6 +41,9 @@ pub struct Switch {
     pub programs: ProgramRunner,
     /// What happens to malformed named-data packets. `drop` by default.
     pub malformed_names: MalformedNames,
+    /// Whether controllers of older switches of this kind are understood, too: their match on programs, and a PUT that is not
+    /// acknowledged. Not by default.
+    pub legacy: bool,
     /// Certificates and key; needed when an endpoint is `tls`.
     pub tls: Option<Tls>,
 }
@@ -62,6 +65,7 @@ impl Switch {
             fail_mode: FailMode::Secure,
             programs: ProgramRunner::Jit,
             malformed_names: MalformedNames::Drop,
+            legacy: false,
             tls: None,
         }
     }
@@ -128,14 +132,15 @@ pub enum Transport {
     Tls,
 }
 
-/// What a switch does while none of its controllers is connected (OpenFlow 1.3.5, 6.3.3).
+/// What a switch does while none of [`Switch::controllers`] is connected (OpenFlow 1.3.5, 6.3.2).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailMode {
     /// Flows stay as they are, and end by their time-outs.
     #[default]
     Secure,
-    /// It forwards as a bridge that sends each frame out on all ports but the one that it came in on.
+    /// After three seconds without, it forwards as a bridge that learns nothing: each frame goes out on all ports but the one that
+    /// it came in on, so that there must be no loop of such switches. Its flows stay for when a controller is back.
     Standalone,
 }
 

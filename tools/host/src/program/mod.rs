@@ -108,7 +108,7 @@ impl Program {
 }
 
 /// Makes machines of programs.
-pub trait Backend: Debug {
+pub trait Backend: Debug + Send {
     /// Its name, for people.
     fn name(&self) -> &'static str;
 

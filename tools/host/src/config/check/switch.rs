@@ -69,7 +69,8 @@ pub(super) fn switch(findings: &mut Findings, file: &file::File) -> Option<Switc
         ),
         controllers: endpoints(findings, "controllers", &table.controllers),
         listen: endpoints(findings, "listen", &table.listen),
-        fail_mode: table.fail_mode,
+        fail_mode: table.fail_mode.as_ref().map_or_else(FailMode::default, |mode| *mode.get_ref()),
+        legacy: table.legacy,
         programs: table.programs,
         malformed_names: table.malformed_names,
         tls: table.tls.as_ref().map(|tls| tls.get_ref().clone()),
@@ -253,14 +254,22 @@ fn controlled(findings: &mut Findings, table: &file::Switch, switch: &Switch) {
     let names = |list: &Option<Spanned<Vec<Spanned<String>>>>| {
         list.as_ref().is_some_and(|list| !list.get_ref().is_empty())
     };
-    if switch.fail_mode == FailMode::Secure && !names(&table.controllers) && !names(&table.listen) {
+    if !names(&table.controllers) && !names(&table.listen) {
         findings.add(
             Problem::new("nobody controls this switch: it would never forward a frame")
                 .at(table.datapath_id.span(), "of this switch")
                 .help(
-                    "add `controllers` or `listen`, for example listen = [\"tcp:127.0.0.1:6654\"], or set \
-                     fail_mode = \"standalone\"",
+                    "add `controllers` or `listen`, for example listen = [\"tcp:127.0.0.1:6654\"]",
                 ),
+        );
+    } else if switch.fail_mode == FailMode::Standalone
+        && !names(&table.controllers)
+        && let Some(mode) = &table.fail_mode
+    {
+        findings.add(
+            Problem::new("`standalone` is for when none of `controllers` is connected, and there are none")
+                .at(mode.span(), "")
+                .help("add `controllers`, or leave `fail_mode` out: the switch then goes by the flows that it is given on `listen`"),
         );
     }
 }
