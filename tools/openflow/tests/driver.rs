@@ -145,6 +145,24 @@ fn a_switch_connects_to_its_controllers_again_and_again() {
 }
 
 #[test]
+fn controllers_have_names() {
+    // A name may stand for several addresses, of which one answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let controllers =
+        vec![address(&format!("tcp:localhost:{port}")), address("tcp:no.such.host.invalid:1")];
+    let host = Host::new(Settings { controllers, ..quick() }, 8);
+    let mut client = Client::accept(listener.accept().unwrap().0, None, LONG).unwrap();
+    client.barrier().unwrap();
+    until("the name that stands for nothing is counted", || {
+        client.barrier().unwrap();
+        host.counters().unreachable > 0
+    });
+    let there: Vec<bool> = host.on(|driver, _| driver.controllers().map(|(_, is)| is).collect());
+    assert_eq!(there, [true, false]);
+}
+
+#[test]
 fn who_is_silent_slow_or_half_said_is_let_go_and_nobody_else() {
     let host = Host::new(quick(), 64);
     let mut good = host.connect();

@@ -1,6 +1,6 @@
 //! One controller.
 
-use super::USUAL_EVENTS;
+use super::events::USUAL_EVENTS;
 use super::jobs::Job;
 use super::programs::Parts;
 use crate::{AsyncConfig, Framer, Role};

@@ -7,7 +7,9 @@
 //! more to do). Meanwhile the connection that asked for it is not heard ([`Agent::wants_input`]); all others are.
 
 mod answer;
+mod change;
 mod connection;
+mod events;
 mod features;
 mod flows;
 mod groups;
@@ -18,33 +20,28 @@ mod translate;
 mod wanted;
 
 use crate::datapath::Datapath;
-use crate::flow::Command;
 use crate::port::{Port, PortNumber};
 use crate::stats::Description;
 use crate::{
-    ALL_TABLES, Action, AsyncConfig, Body, Features, Field, FlowMod, FlowRemoved, GroupId, Match,
-    Message, MeterMod, NO_BUFFER, Oxm, PacketIn, PacketOut, PortStatus, Reason, Refusal, Role,
+    ALL_TABLES, Action, Body, Features, Message, MeterMod, NO_BUFFER, PacketOut, Refusal, Role,
     SwitchConfig,
 };
 use connection::Connection;
-use flows::{End, Flows, Modification, name};
+use flows::Flows;
 use groups::Group;
-use heddle_core::flow::{self, MAX_TABLES, PacketInReason};
+use heddle_core::flow::MAX_TABLES;
 use heddle_core::node::{Instant, PortId};
-use jobs::{Found, Job, Step, Work};
+use jobs::{Found, Job, Step};
 use programs::{Programs, Trouble};
 use std::collections::BTreeMap;
 use translate::{Known, port_id};
-use wanted::{Wanted, Which};
 
 /// Messages of one connection that are dealt with before the others have their turn.
 const MESSAGES_A_TURN: usize = 256;
-/// Packets that are handed to controllers in one tick.
-const PACKETS_A_TICK: usize = 1024;
 /// Flows whose time-outs are looked at in one tick.
 const TIMEOUTS_A_TICK: usize = 1024;
 /// Steps of work on many flows in one tick, for each connection.
-const STEPS_A_TICK: usize = 8;
+const STEPS_A_TICK: usize = 4;
 
 /// A connection to a controller.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -448,75 +445,6 @@ impl Agent {
         Ok(Body::RoleReply(connection.role, self.generation.unwrap_or(0)))
     }
 
-    /// Carries out a flow-mod: at once, or what is left to do (OpenFlow 1.3.5, 6.4).
-    fn change_flows(
-        &mut self,
-        now: Instant,
-        change: &FlowMod,
-        octets: &[u8],
-        datapath: &mut dyn Datapath,
-    ) -> Result<Option<Job>, Refusal> {
-        let is_delete = matches!(change.command, Command::Delete | Command::DeleteStrict);
-        if usize::from(change.table) >= MAX_TABLES && !(is_delete && change.table == ALL_TABLES) {
-            return Err(Refusal::FLOW_TABLE);
-        }
-        let wanted = Wanted::new(&change.matching, self.flows.is_legacy)?;
-        let work = if is_delete {
-            Work::Remove(End::Delete)
-        } else {
-            let groups = &|group: GroupId| self.groups.contains_key(&group.0);
-            let known = Known { ports: self.port_set(), groups };
-            let instructions = known.instructions(change.table, &change.instructions)?;
-            if change.buffer != NO_BUFFER {
-                return Err(Refusal::BUFFER_UNKNOWN);
-            }
-            if change.command == Command::Add {
-                let programs = &mut self.programs;
-                self.flows.add(now, change, &wanted, &instructions, programs, datapath)?;
-                return Ok(None);
-            }
-            Work::Modify(Box::new(Modification::new(change, instructions)))
-        };
-        let is_strict = matches!(change.command, Command::ModifyStrict | Command::DeleteStrict);
-        let which = Which {
-            table: change.table,
-            wanted,
-            is_strict,
-            cookie: (change.cookie, change.cookie_mask),
-            // Only deletions are filtered by where flows send.
-            out_port: if is_delete { change.out_port } else { PortNumber::ANY },
-            out_group: if is_delete { change.out_group } else { GroupId::ANY },
-        };
-        let flows = if is_strict {
-            self.exactly(change.table, change.priority, &which.wanted, datapath)?
-        } else {
-            self.flows.candidates(&which)
-        };
-        let (xid, head) = (0, octets.get(..64).unwrap_or(octets).to_vec());
-        Ok(Some(Job { xid, head, which: Some(which), flows: flows.into_iter(), work }))
-    }
-
-    /// The flow of exactly this priority and match, in this table or in each.
-    fn exactly(
-        &self,
-        table: u8,
-        priority: u16,
-        wanted: &Wanted,
-        datapath: &mut dyn Datapath,
-    ) -> Result<Vec<flow::RuleId>, Refusal> {
-        let program = match &wanted.program {
-            None => None,
-            Some(program) => match self.programs.look_up(program) {
-                None => return Ok(Vec::new()),
-                found => found,
-            },
-        };
-        let name = wanted.name.as_deref().map(name).transpose()?;
-        let matching = flow::Match { fields: wanted.values, mask: wanted.masks, name, program };
-        let tables = if table == ALL_TABLES { 0..MAX_TABLES as u8 } else { table..table + 1 };
-        Ok(tables.filter_map(|table| datapath.find(table, priority, &matching)).collect())
-    }
-
     fn packet_out(
         &self,
         now: Instant,
@@ -541,72 +469,6 @@ impl Agent {
         datapath.packet_out(now, in_port, &known.actions(&packet.actions)?, &packet.data);
         Ok(())
     }
-
-    fn tell_removed(&self, removed: &[FlowRemoved], outcome: &mut Outcome) {
-        for flow in removed {
-            for (id, open) in &self.connections {
-                if open.gets(open.events.flow_removed, 1 << flow.reason) {
-                    send(*id, 0, Body::FlowRemoved(flow.clone()), outcome);
-                }
-            }
-        }
-    }
-
-    fn tell_port(&self, status: &PortStatus, outcome: &mut Outcome) {
-        for (id, open) in &self.connections {
-            if open.gets(open.events.port_status, 1 << status.reason) {
-                send(*id, 0, Body::PortStatus(status.clone()), outcome);
-            }
-        }
-    }
-
-    fn tell_packets(&mut self, datapath: &mut dyn Datapath, outcome: &mut Outcome) {
-        let mut octets = Vec::new();
-        for _ in 0..PACKETS_A_TICK {
-            let Some(entry) = datapath.take_packet_in(&mut octets) else { return };
-            let reason = match entry.reason {
-                PacketInReason::NoMatch => Reason::NoMatch,
-                PacketInReason::Action => Reason::Action,
-                PacketInReason::InvalidTtl => Reason::InvalidTtl,
-            };
-            let packet = PacketIn {
-                buffer: NO_BUFFER,
-                total_len: u16::try_from(entry.total_octets).unwrap_or(u16::MAX),
-                reason,
-                table: entry.table,
-                cookie: entry.cookie,
-                matching: in_port(entry.port),
-                data: octets.clone(),
-            };
-            for (id, open) in &self.connections {
-                if !open.gets(open.events.packet_in, 1 << reason as u32) {
-                    continue;
-                }
-                if open.is_congested {
-                    self.lost_packet_ins += 1;
-                } else {
-                    send(*id, 0, Body::PacketIn(packet.clone()), outcome);
-                }
-            }
-        }
-        self.has_more = true;
-    }
-
-    /// Tells the datapath whether any controller wants packets whose TTL has run out.
-    fn watch_ttl(&mut self, datapath: &mut dyn Datapath) {
-        let bit = 1 << Reason::InvalidTtl as u32;
-        let is_wanted = self.connections.values().any(|open| open.gets(open.events.packet_in, bit));
-        let wanted = is_wanted.then_some(self.config.miss_send_len);
-        if wanted != self.invalid_ttl {
-            self.invalid_ttl = wanted;
-            datapath.set_invalid_ttl(wanted);
-        }
-    }
-}
-
-fn in_port(port: PortId) -> Match {
-    let value = (u32::from(port.0) + 1).to_be_bytes().to_vec();
-    Match { fields: vec![Oxm::Basic { field: Field::InPort, value, mask: None }] }
 }
 
 /// There are no meters and no room for any.
@@ -633,8 +495,3 @@ fn send(id: ConnectionId, xid: u32, body: Body, outcome: &mut Outcome) {
         outcome.send.push((id, octets));
     }
 }
-
-/// The events that a controller gets until it says otherwise: all but packets whose TTL has run out, and as slave only those of ports
-/// (OpenFlow 1.3.5, 6.3.6).
-const USUAL_EVENTS: AsyncConfig =
-    AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };

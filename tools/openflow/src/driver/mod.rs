@@ -4,7 +4,9 @@
 //! waiting: sockets do not block, what is read and done for one in a turn is bounded, and so is what waits to be sent. Whoever sends
 //! half a message and no more, says nothing, does not read, or says what is no OpenFlow is let go, with a log line and a counter.
 
+mod controllers;
 mod counters;
+mod peer;
 mod settings;
 mod target;
 mod wire;
@@ -14,10 +16,11 @@ pub use settings::{FailMode, Settings};
 
 use crate::agent::{Agent, ConnectionId, Outcome};
 use crate::datapath::Datapath;
-use crate::{Address, Body, Message, Tls, TlsError, Transport};
+use crate::{Address, Tls, TlsError, Transport};
 use heddle_core::node::Instant as Moment;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
+use peer::{Loss, Peer};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -32,14 +35,10 @@ use wire::{End, Taken, Wire};
 const TICK: Duration = Duration::from_millis(1);
 /// Octets that may wait before a controller counts as congested.
 const CONGESTED_OCTETS: usize = 256 * 1024;
-/// A controller that reads fewer octets than this within the limit of silence does not count as reading.
-const LEAST_READ_OCTETS: u64 = 4096;
 /// How long a connection that is to be closed may take to read what was said last.
 const LINGER: Duration = Duration::from_secs(2);
 /// Connections that are accepted on one listener in a turn.
 const ACCEPTS_A_TURN: usize = 16;
-/// The transaction of our echo requests.
-const ECHO_XID: u32 = 0x6865_6464;
 
 const WAKER: Token = Token(0);
 
@@ -65,45 +64,10 @@ pub enum DriverError {
     Io(#[from] io::Error),
 }
 
-/// A connection.
-struct Peer {
-    id: ConnectionId,
-    wire: Wire,
-    name: String,
-    /// The controller that it was opened to, by its place in the list.
-    target: Option<usize>,
-    /// Whether the socket is connected: one that was opened from here is not at first.
-    is_connected: bool,
-    /// The socket may have something to read, or take something to send.
-    readable: bool,
-    since: Instant,
-    /// When it was last seen to be there, and what it had said and read by then.
-    alive: Instant,
-    messages: u64,
-    sent: u64,
-    has_asked_echo: bool,
-    /// Whether hello has been said.
-    is_open: bool,
-    /// It is closed once the other side has read all and closed too, or then.
-    closing: Option<Instant>,
-    has_said_all: bool,
-    /// The other side has said all: it gets its last answers.
-    has_heard_all: bool,
-}
-
 struct Listener {
     address: Address,
     socket: TcpListener,
     is_ready: bool,
-}
-
-/// Why a connection is let go.
-enum Loss {
-    Ended(End),
-    NoHello,
-    Silent,
-    Slow,
-    Refused,
 }
 
 /// The sockets of an agent.
@@ -455,181 +419,6 @@ impl Driver {
                 Ok(_) => {}
                 Err(end) => self.lose(token, Loss::Ended(end)),
             }
-        }
-    }
-
-    /// Lets go who has been silent for too long, and asks the others whether they are there.
-    fn check_times(&mut self, now: Instant) {
-        let mut lost = Vec::new();
-        for (token, peer) in &mut self.peers {
-            let messages = self.agent.messages(peer.id);
-            if messages != peer.messages || peer.wire.sent - peer.sent >= LEAST_READ_OCTETS {
-                (peer.alive, peer.messages, peer.sent) = (now, messages, peer.wire.sent);
-                peer.has_asked_echo = false;
-            }
-            if let Some(end) = peer.closing {
-                if now >= end {
-                    let loss = match peer.has_heard_all {
-                        true => Loss::Ended(End::Finished),
-                        false => Loss::Refused,
-                    };
-                    lost.push((*token, loss));
-                }
-                continue;
-            }
-            if !peer.is_open && self.agent.is_open(peer.id) {
-                peer.is_open = true;
-                if let Some(target) = peer.target.and_then(|at| self.targets.get_mut(at)) {
-                    target.succeed(&self.settings);
-                    self.counters.connected += 1;
-                    info!("controller {} is there", peer.name);
-                }
-            }
-            if !peer.is_open {
-                if now.duration_since(peer.since) >= self.settings.hello_limit {
-                    lost.push((*token, Loss::NoHello));
-                }
-                continue;
-            }
-            let silence = now.duration_since(peer.alive);
-            if silence >= self.settings.silence_limit {
-                lost.push((*token, Loss::Silent));
-            } else if silence >= self.settings.echo_interval && !peer.has_asked_echo {
-                peer.has_asked_echo = true;
-                if let Ok(echo) = Message::new(ECHO_XID, Body::EchoRequest(Vec::new())).encode() {
-                    peer.wire.push(&echo);
-                }
-            }
-        }
-        for (token, loss) in lost {
-            self.lose(token, loss);
-        }
-    }
-
-    /// Forgets a connection.
-    fn lose(&mut self, token: usize, loss: Loss) {
-        let Some(mut peer) = self.peers.remove(&token) else { return };
-        let (name, counters) = (&peer.name, &mut self.counters);
-        match &loss {
-            // Told with the wait for the next attempt.
-            Loss::Ended(End::Closed(_) | End::Finished)
-                if peer.target.is_some() && !peer.is_open => {}
-            Loss::Ended(End::Finished) => {
-                counters.closed += 1;
-                info!("{name} has closed its connection");
-            }
-            Loss::Ended(End::Closed(why)) => {
-                counters.closed += 1;
-                info!("the connection to {name} has failed: {why}");
-            }
-            Loss::Ended(End::Tls(why)) => {
-                counters.tls_failed += 1;
-                warn!("no TLS with {name}: {why}");
-            }
-            Loss::NoHello => {
-                counters.no_hello += 1;
-                warn!("{name} has not said hello in time");
-            }
-            Loss::Silent => {
-                counters.silent += 1;
-                warn!("{name} has been silent for too long");
-            }
-            Loss::Slow => {
-                counters.slow += 1;
-                warn!("{name} does not read what it is sent");
-            }
-            Loss::Refused => {
-                counters.refused += 1;
-                warn!("{name} does not speak OpenFlow 1.3 as it should");
-            }
-        }
-        self.agent.disconnect(peer.id);
-        if !matches!(loss, Loss::Ended(_)) && !peer.has_said_all {
-            peer.wire.finish();
-        }
-        // It is closed in any case.
-        let _ = self.poll.registry().deregister(&mut peer.wire.stream);
-        if let Some(target) = peer.target.and_then(|at| self.targets.get_mut(at)) {
-            if !peer.is_open {
-                counters.unreachable += 1;
-            }
-            let wait = target.fail(&self.settings);
-            let why = match loss {
-                Loss::Ended(End::Closed(why)) => why,
-                Loss::Ended(End::Finished) => "it has closed the connection".to_owned(),
-                _ => "it was let go".to_owned(),
-            };
-            warn!(
-                "controller {name} is not there ({why}); next attempt in {:.1} s",
-                wait.as_secs_f64()
-            );
-        }
-    }
-
-    /// Makes the attempts whose time has come.
-    fn reach_controllers(&mut self, now: Instant) {
-        for at in 0..self.targets.len() {
-            let Some(target) = self.targets.get_mut(at) else { continue };
-            if matches!(target.state, State::Waiting(when) if now >= when) {
-                let waker = self.waker.clone();
-                // A wait that is not ended ends by itself.
-                target.resolve(move || drop(waker.wake()));
-            }
-            let State::Resolving(told) = &target.state else { continue };
-            let found = match told.try_recv() {
-                Err(std::sync::mpsc::TryRecvError::Empty) => continue,
-                Err(error) => Err(io::Error::other(error)),
-                Ok(found) => found,
-            };
-            let address = target.address.clone();
-            let connected = found.and_then(|found| {
-                let socket = target.choose(&found).ok_or(ErrorKind::NotFound)?;
-                TcpStream::connect(socket)
-            });
-            let tls = match (&self.tls, address.transport) {
-                (Some(tls), Transport::Tls) => {
-                    tls.connecting(&address.host).map(|tls| Some(tls.into()))
-                }
-                _ => Ok(None),
-            };
-            let begun = match (connected, tls) {
-                (Ok(stream), Ok(tls)) => self.begin(stream, tls, address.to_string(), Some(at)),
-                (Err(error), _) => self.note_failure(&address, &error.to_string()),
-                (_, Err(error)) => self.note_failure(&address, &error.to_string()),
-            };
-            let Some(target) = self.targets.get_mut(at) else { continue };
-            match begun {
-                Some(token) => target.state = State::Connected(token),
-                None => {
-                    target.fail(&self.settings);
-                }
-            }
-        }
-    }
-
-    fn note_failure(&mut self, address: &Address, why: &str) -> Option<usize> {
-        self.counters.unreachable += 1;
-        warn!("cannot reach controller {address}: {why}");
-        None
-    }
-
-    fn check_fail_mode(&mut self, now: Instant, datapath: &mut dyn Datapath) {
-        let is_there = self.controllers().any(|(_, is_there)| is_there);
-        if is_there || self.targets.is_empty() || self.settings.fail_mode == FailMode::Secure {
-            self.alone_since = None;
-            if self.is_standalone {
-                self.is_standalone = false;
-                datapath.set_standalone(false);
-                info!("a controller is there again: the switch goes by its flows");
-            }
-            return;
-        }
-        let since = *self.alone_since.get_or_insert(now);
-        if !self.is_standalone && now.duration_since(since) >= self.settings.fail_after {
-            self.is_standalone = true;
-            self.counters.standalone += 1;
-            datapath.set_standalone(true);
-            warn!("no controller is there: the switch floods");
         }
     }
 }
