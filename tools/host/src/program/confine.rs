@@ -29,7 +29,7 @@ const WIDEST: i64 = 4096;
 pub struct Confined {
     /// What both backends run.
     pub text: Vec<Instruction>,
-    /// Whether librte_bpf takes it in time that grows with its length only.
+    /// Whether a compiler can take it: there are no loops.
     pub compilable: bool,
 }
 
@@ -111,9 +111,9 @@ fn write(
         return Err(ProgramError::TooManyBranches { branches: emitter.branches() });
     }
     let (found, length) = (emitter.needs(), emitter.len());
-    let compilable = !loops && emitter.equal;
+    let compilable = !loops;
     let too_long = || ProgramError::ConfinedTooLong { instructions: length };
-    let text = emitter.finish().ok_or_else(too_long)?;
+    let text = emitter.finish(compilable).ok_or_else(too_long)?;
     if text.len() > MAX_INSTRUCTIONS {
         return Err(ProgramError::ConfinedTooLong { instructions: text.len() });
     }
@@ -265,7 +265,7 @@ impl Writer<'_> {
     }
 
     fn store(&mut self, instruction: Instruction, offset: i64) {
-        let temporary = self.emitter.take(0);
+        let temporary = self.emitter.take(reads(instruction));
         let base = self.emitter.slot_or(Slot::Block, temporary.register);
         self.emitter.push(Instruction { dst: base, offset: on_stack(offset), ..instruction });
         self.emitter.give(temporary);
@@ -524,14 +524,18 @@ impl Writer<'_> {
             ));
         }
         self.emitter.push(Instruction::new(LDX | MEMORY | width, divisor, divisor, AT_SCRATCH, 0));
+        if instruction.class() == ALU {
+            // Then it is a division of 64 bits, with the same result.
+            self.emitter.push(by(ALU | MOV, dst, dst));
+        }
         self.emitter.skip(with(JMP | JNE, divisor, 0), 2);
         if instruction.operation() == DIV {
             self.emitter.push(with(ALU64 | MOV, dst, 0));
         } else {
-            self.emitter.push(by(instruction.class() | MOV, dst, dst));
+            self.emitter.push(copy(dst, dst));
         }
         self.emitter.skip_always(1);
-        self.emitter.push(by(instruction.class() | instruction.operation(), dst, divisor));
+        self.emitter.push(by(ALU64 | instruction.operation(), dst, divisor));
         // Both ways leave the same behind.
         self.emitter.slot(Slot::Block, divisor);
         self.emitter.push(store(divisor, AT_SCRATCH, dst));

@@ -112,8 +112,6 @@ pub struct Emitter {
     needs: Needs,
     /// Registers whose values must not be lost at this moment.
     pub keep: Registers,
-    /// Whether every state could be made equal where ways meet.
-    pub equal: bool,
     /// Conditional jumps.
     branches: usize,
 }
@@ -148,7 +146,6 @@ impl Emitter {
             held,
             needs: Needs::default(),
             keep: 0,
-            equal: true,
             branches: 0,
         };
         emitter.prologue(needs, budget);
@@ -377,38 +374,35 @@ impl Emitter {
         let mut base = None;
         if !needed.is_empty() || slots_differ {
             let busy = live | self.held();
-            let Some(register) = (0..FRAME).find(|register| busy & bit(*register) == 0) else {
-                self.equal = false;
-                return;
-            };
-            self.slot(Slot::Block, register);
-            base = Some(register);
-            for place in &needed {
-                let (register_number, at) = scratch(*place);
+            // Where all are in use, one goes through memory with the others.
+            let borrowed = (0..FRAME).all(|register| busy & bit(register) != 0);
+            let usable = if borrowed { self.held() } else { busy };
+            let register = (0..FRAME).find(|register| usable & bit(*register) == 0).unwrap_or(0);
+            if borrowed {
+                self.needs.add(Slot::Borrowed);
                 self.push(Instruction::new(
                     STX | MEMORY | DOUBLE,
+                    FRAME,
                     register,
-                    register_number,
-                    at,
+                    Slot::Borrowed as i16,
                     0,
                 ));
             }
-            for place in &needed {
-                let (register_number, at) = scratch(*place);
-                self.push(Instruction::new(
-                    ALU64 | MOV | SOURCE_REGISTER,
-                    register_number,
-                    register,
-                    0,
-                    0,
-                ));
-                self.push(Instruction::new(
-                    LDX | MEMORY | DOUBLE,
-                    register_number,
-                    register_number,
-                    at,
-                    0,
-                ));
+            self.slot(Slot::Block, register);
+            base = Some(register);
+            let others: Vec<usize> =
+                needed.iter().copied().filter(|place| *place != usize::from(register)).collect();
+            for place in &others {
+                let (number, at) = scratch(*place);
+                self.push(Instruction::new(STX | MEMORY | DOUBLE, register, number, at, 0));
+            }
+            for place in &others {
+                let (number, at) = scratch(*place);
+                self.push(Instruction::new(ALU64 | MOV | SOURCE_REGISTER, number, register, 0, 0));
+                self.push(Instruction::new(LDX | MEMORY | DOUBLE, number, number, at, 0));
+            }
+            if borrowed {
+                self.level_borrowed(register);
             }
             for (place, slot) in [(11, Slot::Borrowed), (12, Slot::BorrowedToo)] {
                 if idle.contains(&place) {
@@ -430,43 +424,88 @@ impl Emitter {
         }
     }
 
+    /// Brings the value of `register`, which holds the block's address and whose own value has been put aside, back through memory.
+    fn level_borrowed(&mut self, register: u8) {
+        let avoid = self.held() | bit(register);
+        let other = (0..FRAME).find(|other| avoid & bit(*other) == 0).unwrap_or(0);
+        let ((_, at), (_, at_other)) =
+            (scratch(usize::from(register)), scratch(usize::from(other)));
+        let store = |at, value| Instruction::new(STX | MEMORY | DOUBLE, register, value, at, 0);
+        self.push(store(at_other, other));
+        self.push(Instruction::new(LDX | MEMORY | DOUBLE, other, FRAME, Slot::Borrowed as i16, 0));
+        self.push(store(at, other));
+        self.push(Instruction::new(ALU64 | MOV | SOURCE_REGISTER, other, register, 0, 0));
+        self.push(Instruction::new(LDX | MEMORY | DOUBLE, other, other, at_other, 0));
+        self.push(Instruction::new(
+            STX | MEMORY | DOUBLE,
+            FRAME,
+            register,
+            Slot::Borrowed as i16,
+            0,
+        ));
+        self.push(Instruction::new(LDX | MEMORY | DOUBLE, register, register, at, 0));
+    }
+
     /// Writes what faults and the exit need, and fills in all jumps. Nothing if a jump is too far.
-    pub fn finish(mut self) -> Option<Vec<Instruction>> {
-        let goes_to = |jumps: &[(usize, Label)], label| jumps.iter().any(|(_, to)| *to == label);
-        let (outside, budget) =
-            (goes_to(&self.jumps, Label::Outside), goes_to(&self.jumps, Label::Budget));
-        if (outside || budget) && self.out.last().is_some_and(|last| last.falls_through()) {
+    ///
+    /// With `apart`, for programs without loops, no jump to a block is so short that its code on x86-64 could be either of two sizes: those that
+    /// would be go by way of a second jump at the text's end. librte_bpf settles sizes by trying until two attempts are equally long,
+    /// which happens to be the case too early now and then, and jumps into nowhere are the result.
+    pub fn finish(mut self, apart: bool) -> Option<Vec<Instruction>> {
+        let budget = self.jumps.iter().any(|(_, to)| *to == Label::Budget);
+        if apart {
+            // The last block leads to the exit. What lies between is reached by a way that is never gone.
+            if let Some(last) = self.out.last_mut() {
+                *last = Instruction::new(JMP | JGE, 0, 0, 0, 0);
+            }
+            for _ in 0..BARRIER {
+                self.out.push(Instruction::new(LOAD_64, 1, 0, 0, -1));
+                self.out.push(Instruction::new(0, 0, 0, 0, -1));
+            }
+        }
+        let outside = self.out.len();
+        self.fault(1);
+        if budget {
             self.jumps.push((self.out.len(), Label::End));
             self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
         }
-        let mut places = [0; 2];
-        for (place, (wanted, number)) in places.iter_mut().zip([(outside, 1), (budget, 2)]) {
-            if !wanted {
-                continue;
-            }
-            *place = self.out.len();
-            self.out.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
-            self.out.push(Instruction::new(ST | MEMORY | DOUBLE, 1, 0, AT_FAULT, number));
-            self.out.push(Instruction::new(ALU64 | MOV, 0, 0, 0, 0));
-            if number == 1 && budget {
-                self.jumps.push((self.out.len(), Label::End));
-                self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
-            }
+        let at_budget = self.out.len();
+        if budget {
+            self.fault(2);
         }
         let end = self.out.len();
         self.out.push(Instruction::new(JMP | EXIT, 0, 0, 0, 0));
-        let [at_outside, at_budget] = places;
-        for (at, label) in self.jumps {
-            let to = match label {
+        let sizes = if apart { code_places(&self.out) } else { Vec::new() };
+        let mut islands: Vec<Option<usize>> = vec![None; self.starts.len()];
+        for (at, label) in std::mem::take(&mut self.jumps) {
+            let mut to = match label {
                 Label::Block(block) => *self.starts.get(block)?,
-                Label::Outside => at_outside,
+                Label::Outside => outside,
                 Label::Budget => at_budget,
                 Label::End => end,
             };
+            if let (Label::Block(block), Some(here), Some(there)) =
+                (label, sizes.get(at + 1), sizes.get(to))
+                && there.saturating_sub(*here) < NEVER_SHORT
+            {
+                let island = islands.get_mut(block)?;
+                let place = *island.get_or_insert(self.out.len());
+                if place == self.out.len() {
+                    let back = i64::try_from(to).ok()? - i64::try_from(place).ok()? - 1;
+                    self.out.push(Instruction::new(JMP | JA, 0, 0, i16::try_from(back).ok()?, 0));
+                }
+                to = place;
+            }
             let distance = i64::try_from(to).ok()? - i64::try_from(at).ok()? - 1;
             self.out.get_mut(at)?.offset = i16::try_from(distance).ok()?;
         }
         Some(self.out)
+    }
+
+    fn fault(&mut self, number: i32) {
+        self.out.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
+        self.out.push(Instruction::new(ST | MEMORY | DOUBLE, 1, 0, AT_FAULT, number));
+        self.out.push(Instruction::new(ALU64 | MOV, 0, 0, 0, 0));
     }
 
     fn note(&mut self, place: usize, range: u64, shape: u64) {
@@ -598,6 +637,31 @@ const STORED: u64 = 3;
 const BRANCH: u64 = 4;
 const POINTER: u64 = 5;
 const CONSTANT: u64 = 6 << 32;
+
+/// Octets of x86-64 code between a jump and its target with which no size of the jump but the larger will do.
+const NEVER_SHORT: usize = 128;
+/// 64-bit loads, of ten octets each, that are as long as that.
+const BARRIER: usize = 14;
+
+/// Where the code of each instruction begins at the least, with librte_bpf's compiler for x86-64.
+fn code_places(text: &[Instruction]) -> Vec<usize> {
+    let least = |instruction: &Instruction| match instruction.class() {
+        LD if instruction.code == LOAD_64 => 5,
+        LD => 0,
+        // A register that is moved to itself.
+        ALU64 if instruction.dst == instruction.src => 0,
+        ALU | JMP => 2,
+        _ => 3,
+    };
+    let mut places = Vec::with_capacity(text.len() + 1);
+    let mut place = 0;
+    for instruction in text {
+        places.push(place);
+        place += least(instruction);
+    }
+    places.push(place);
+    places
+}
 
 /// A register and its word for the way through memory.
 fn scratch(place: usize) -> (u8, i16) {

@@ -130,9 +130,10 @@ pub const MOV: u8 = 0xb0;
 pub const ARSH: u8 = 0xc0;
 pub const END: u8 = 0xd0;
 
-// Jumps, but for the unsigned comparisons, which need no care of their own.
+// Jumps, but for those that need no care of their own.
 pub const JA: u8 = 0x00;
 pub const JEQ: u8 = 0x10;
+pub const JGE: u8 = 0x30;
 pub const JSET: u8 = 0x40;
 pub const JNE: u8 = 0x50;
 pub const JSGT: u8 = 0x60;

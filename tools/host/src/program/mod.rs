@@ -101,7 +101,7 @@ impl Program {
     /// does the same, when it needs to be told what the address points to. R1 to R5 are free behind it.
     pub const PACKET_LOAD: usize = emit::Emitter::PACKET_LOAD;
 
-    /// Whether a compiler can take it: there are no loops, and all registers are never in use at once where ways meet.
+    /// Whether a compiler can take it: there are no loops.
     pub fn is_compilable(&self) -> bool {
         self.confined.compilable
     }
