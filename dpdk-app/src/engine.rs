@@ -250,12 +250,12 @@ impl<R: Role> Engine<R> {
     }
 
     /// Waits for this thread, too, when the workers have stopped.
-    pub(crate) fn set_companion(&mut self, companion: JoinHandle<()>) {
+    pub fn set_companion(&mut self, companion: JoinHandle<()>) {
         self.companion = Some(companion);
     }
 
     /// Where the workers publish their counters.
-    pub(crate) fn published(&self) -> Arc<Published> {
+    pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published)
     }
 

@@ -1,6 +1,7 @@
 //! The control thread: the agent, its connections, and the workers as its datapath.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -103,22 +104,23 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts the thread. It listens when this returns.
+    /// Starts the thread: it, and where it listens.
     ///
     /// # Errors
     /// It cannot listen, or the certificates are of no use.
-    pub fn start(self) -> Result<JoinHandle<()>, DriverError> {
+    pub fn start(self) -> Result<(JoinHandle<()>, Vec<SocketAddr>), DriverError> {
         let (tell, told) = mpsc::channel();
         let thread = std::thread::Builder::new().name("control".to_owned());
         let thread = thread.spawn(move || self.run(&tell)).map_err(DriverError::Io)?;
         match told.recv() {
-            Ok(Some(error)) => Err(error),
-            // A thread that has ended without a word has panicked; who joins it sees that.
-            _ => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(addresses)) => Ok((thread, addresses)),
+            // It has ended without a word: it has panicked. Who joins it sees that.
+            Err(mpsc::RecvError) => Ok((thread, Vec::new())),
         }
     }
 
-    fn run(self, tell: &mpsc::Sender<Option<DriverError>>) {
+    fn run(self, tell: &mpsc::Sender<Result<Vec<SocketAddr>, DriverError>>) {
         let Self { mut workers, settings, agent, tsc, cpus, stats, stop } = self;
         if let Some(cpus) = cpus {
             // Without that it runs on a worker's CPU, and is slower.
@@ -129,11 +131,11 @@ impl Control {
             Ok(driver) => driver,
             Err(error) => {
                 // Whoever starts the thread waits for this.
-                let _ = tell.send(Some(error));
+                let _ = tell.send(Err(error));
                 return;
             }
         };
-        let _ = tell.send(None);
+        let _ = tell.send(Ok(driver.local_addresses()));
         let mut publish_at = Clock::now();
         // Relaxed: nothing else is read because of the flag.
         while !stop.load(Ordering::Relaxed) {

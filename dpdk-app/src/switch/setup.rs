@@ -49,7 +49,11 @@ impl Engine<SwitchNode> {
             stats,
             stop: Arc::clone(stop),
         };
-        engine.set_companion(control.start()?);
+        let (thread, addresses) = control.start()?;
+        for address in addresses {
+            tracing::info!("listening for controllers at {address}");
+        }
+        engine.set_companion(thread);
         Ok(engine)
     }
 

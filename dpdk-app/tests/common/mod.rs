@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub mod controlled;
+
 use arrayvec::ArrayVec;
 use dpdk::{
     Eal, EalConfig, Mbuf, Memory, Mempool, Port, PortConfig, RingReceiver, RingSender, Started,
