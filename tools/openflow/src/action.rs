@@ -70,9 +70,9 @@ pub enum Action {
     PushPbb(u16),
     /// Take it off.
     PopPbb,
-    /// Put the packet into a tunnel (our experimenter's).
+    /// Put the packet into a tunnel (our experimenter's, see [`crate::HEDDLE`]).
     Encapsulate(Encapsulation),
-    /// Take it out of one (our experimenter's).
+    /// Take it out of one (our experimenter's, see [`crate::HEDDLE`]).
     Decapsulate(Tunnel),
 }
 

@@ -1,24 +1,4 @@
 //! Messages of our experimenter: programs on a switch.
-//!
-//! All numbers are big-endian. After the experimenter and its type:
-//!
-//! | type | body |
-//! |---|---|
-//! | 0 PUT | u32 program, u32 length, octets of an ELF file |
-//! | 1 DEL, 2 GET | u32 program |
-//! | 3 PUT_PART | u32 program, u32 total length, u32 offset, octets; for programs that do not fit one message |
-//! | 4 PARAM_SET | u32 program, u32 parameter, u32 length, octets |
-//! | 5 ACK | u32 type that is acknowledged, u32 program; the transaction is that of the message acknowledged |
-//!
-//! PUT, PUT_PART, DEL and PARAM_SET are answered by ACK or by an error; GET by PUT, or by several PUT_PARTs where the program does not fit
-//! one message. All answers have the transaction of their question. Types 0 to 2 are those of older switches, which do not answer.
-//!
-//! Programs have the numbers 0 to 255. Parts come in order, each beginning where the one before it ended; one that begins at 0 begins
-//! anew. Each part is acknowledged, the last one once the program has been taken. PARAM_SET without octets takes the parameter away.
-//!
-//! What is wrong with a program is told by an experimenter's error (OFPET_EXPERIMENTER, OpenFlow 1.3.5, 7.4.4.15): u16 0xffff, u16 code, u32
-//! experimenter, and a sentence in UTF-8. The codes are the constants of [`Experiment`]. What is wrong with a message has the errors
-//! of OpenFlow: BAD_REQUEST/BAD_LEN, BAD_REQUEST/BAD_EXP_TYPE.
 
 use crate::Refusal;
 use crate::wire::{Reader, Write};
@@ -27,6 +7,32 @@ use crate::wire::{Reader, Write};
 pub const EXPERIMENTER: u32 = 0x6666_6666;
 
 /// A message of our experimenter.
+///
+/// All numbers are big-endian. After the experimenter and its type:
+///
+/// | type | body |
+/// |---|---|
+/// | 0 PUT | u32 program, u32 length, octets of an ELF file |
+/// | 1 DEL, 2 GET | u32 program |
+/// | 3 PUT_PART | u32 program, u32 total length, u32 offset, octets; for programs that do not fit one message |
+/// | 4 PARAM_SET | u32 program, u32 parameter, u32 length, octets |
+/// | 5 ACK | u32 type that is acknowledged, u32 program; the transaction is that of the message acknowledged |
+///
+/// PUT, PUT_PART, DEL and PARAM_SET are answered by ACK or by an error; GET by PUT, or by several PUT_PARTs where the program does not fit
+/// one message. All answers have the transaction of their question. Types 0 to 2 are those of older switches, which do not answer.
+///
+/// Programs have the numbers 0 to 255. Parts come in order, each beginning where the one before it ended; one that begins at 0 begins
+/// anew. Each part is acknowledged, the last one once the program has been taken. PARAM_SET without octets takes the parameter away.
+///
+/// A flow that names a program, or a numbered parameter of it, that is not there is refused (BAD_MATCH/BAD_VALUE). One whose program or
+/// parameter goes later stays, and matches nothing until it is put again. Another program may be put in the place of one at any time.
+///
+/// A multipart request of experimenter 0x66666666 and type 0 lists programs: each has u32 40 (the entry's octets), u32 program, u32 octets of
+/// its ELF file, u32 zero, u64 runs, u64 hits, u64 faults.
+///
+/// What is wrong with a program is told by an experimenter's error (OFPET_EXPERIMENTER, OpenFlow 1.3.5, 7.4.4.15): u16 0xffff, u16 code, u32
+/// experimenter, and a sentence in UTF-8. The codes are the constants here. What is wrong with a message has the errors
+/// of OpenFlow: BAD_REQUEST/BAD_LEN, BAD_REQUEST/BAD_EXP_TYPE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// Here is a program.

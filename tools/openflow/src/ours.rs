@@ -1,25 +1,4 @@
 //! Match fields of experimenters: a program's result, a prefix of a name, the kind of a named-data packet.
-//!
-//! Each is an OXM of class 0xffff whose payload begins with its experimenter (OpenFlow 1.3.5, 7.2.3.9). Numbers are big-endian.
-//!
-//! Experimenter 0x66666666:
-//!
-//! | field | value, and as many octets of mask where it is masked |
-//! |---|---|
-//! | 1 | u32 program, u64 result, then the parameter's octets: up to 239, or 113 with a mask |
-//! | 2 | u32 program, u64 result, u32 number of a parameter that PARAM_SET has set |
-//!
-//! The masks of program and parameter are all ones: a flow asks for one program with one parameter.
-//!
-//! Experimenter 0x48444c45 ([`HEDDLE`]), never masked:
-//!
-//! | field | value |
-//! |---|---|
-//! | 1 | u8 kind of the packet: 1 Interest, 2 Data, 3 Nack, 4 a link packet with none in it, 5 a fragment that is not the first |
-//! | 16 | the TLV-VALUE of a name (its components as they are on the wire) that is a prefix of the packet's: up to 251 octets of it |
-//! | 17 to 51 | 251 octets of the name each, or what is left of it, in order behind field 16 |
-//!
-//! A name without octets asks for a packet that has a name.
 
 use crate::experiment::EXPERIMENTER;
 use crate::oxm::{Oxm, Refusals, header};
@@ -28,6 +7,50 @@ use crate::{CLASS_EXPERIMENTER, Refusal};
 use heddle_core::ndn::Name;
 
 /// The experimenter of what is neither OpenFlow's nor of older switches: "HDLE".
+///
+/// # Match fields
+///
+/// Each is an OXM of class 0xffff whose payload begins with its experimenter (OpenFlow 1.3.5, 7.2.3.8). Numbers are big-endian.
+///
+/// Experimenter 0x66666666:
+///
+/// | field | value, and as many octets of mask where it is masked |
+/// |---|---|
+/// | 1 | u32 program, u64 result, then the parameter's octets: up to 239, or 113 with a mask |
+/// | 2 | u32 program, u64 result, u32 number of a parameter that PARAM_SET has set |
+///
+/// The masks of program and parameter are all ones: a flow asks for one program with one parameter.
+///
+/// Experimenter 0x48444c45, never masked:
+///
+/// | field | value |
+/// |---|---|
+/// | 1 | u8 kind of the packet: 1 Interest, 2 Data, 3 Nack, 4 a link packet with none in it, 5 a fragment that is not the first |
+/// | 16 | the TLV-VALUE of a name (its components as they are on the wire) that is a prefix of the packet's: up to 251 octets of it |
+/// | 17 to 51 | 251 octets of the name each, or what is left of it, in order behind field 16 |
+///
+/// A name without octets asks for a packet that has a name.
+///
+/// # Actions
+///
+/// An OFPAT_EXPERIMENTER (OpenFlow 1.3.5, 7.2.5): type 0xffff, length, u32 experimenter 0x48444c45, and then:
+///
+/// | offset | field |
+/// |---|---|
+/// | 8 | u16: 1 into the tunnel, 2 out of it |
+/// | 10 | u8: 0 GRE, 1 VXLAN, 2 UDP |
+/// | 11 | u8 flags: 1 there is a GRE key, 2 the endpoints are IPv6 |
+/// | 12 | u32 GRE key, or VXLAN network |
+/// | 16 | u16, u16 source and destination port of UDP |
+/// | 20 | u16 EtherType that UDP's payload has outside the tunnel |
+/// | 22 | u8 TTL or hop limit of the outer header |
+/// | 23 | zero |
+/// | 24 | 6, 6 octets of Ethernet destination and source after the tunnel (GRE and UDP) |
+/// | 36 | four zeros, the end of type 2; or for type 1: |
+/// | 36 | 6, 6 octets of outer Ethernet destination and source |
+/// | 48 | 16, 16 octets of outer IP source and destination; of IPv4 addresses the first 4, and zeros |
+///
+/// So an action of type 1 has 80 octets, one of type 2 has 40.
 pub const HEDDLE: u32 = 0x4844_4c45;
 
 /// Octets of the longest name that a match can have.

@@ -1,23 +1,4 @@
 //! Actions of our experimenter: into a tunnel and out of one.
-//!
-//! An OFPAT_EXPERIMENTER (OpenFlow 1.3.5, 7.2.5): type 0xffff, length, u32 experimenter 0x48444c45, and then:
-//!
-//! | offset | field |
-//! |---|---|
-//! | 8 | u16: 1 into the tunnel, 2 out of it |
-//! | 10 | u8: 0 GRE, 1 VXLAN, 2 UDP |
-//! | 11 | u8 flags: 1 there is a GRE key, 2 the endpoints are IPv6 |
-//! | 12 | u32 GRE key, or VXLAN network |
-//! | 16 | u16, u16 source and destination port of UDP |
-//! | 20 | u16 EtherType that UDP's payload has outside the tunnel |
-//! | 22 | u8 TTL or hop limit of the outer header |
-//! | 23 | zero |
-//! | 24 | 6, 6 octets of Ethernet destination and source after the tunnel (GRE and UDP) |
-//! | 36 | four zeros, the end of type 2; or for type 1: |
-//! | 36 | 6, 6 octets of outer Ethernet destination and source |
-//! | 48 | 16, 16 octets of outer IP source and destination; of IPv4 addresses the first 4, and zeros |
-//!
-//! So an action of type 1 has 80 octets, one of type 2 has 40.
 
 use crate::ours::HEDDLE;
 use crate::wire::{Reader, Write};

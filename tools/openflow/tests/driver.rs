@@ -230,6 +230,40 @@ fn connections_are_bounded() {
 }
 
 #[test]
+fn who_says_no_hello_takes_nobodys_place() {
+    let settings = Settings { max_connections: 2, ..quick() };
+    let host = Host::new(Settings { hello_limit: LONG, ..settings }, 8);
+    let mute: Vec<TcpStream> =
+        (0..5).map(|_| TcpStream::connect(host.addresses[0]).unwrap()).collect();
+    let (mut one, mut two) = (host.connect(), host.connect());
+    one.barrier().unwrap();
+    two.barrier().unwrap();
+    assert_eq!(host.counters().no_hello, 5);
+    drop(mute);
+}
+
+#[test]
+fn many_refusals_are_all_read() {
+    let host =
+        Host::new(Settings { listen: vec![address("tcp:127.0.0.1:0")], ..Settings::default() }, 8);
+    let mut client = host.connect();
+    let flow = |n: u16| {
+        Body::FlowMod(FlowMod::add(
+            0,
+            n,
+            Match::default().exactly(Field::EthType, &n.to_be_bytes()),
+            to(2),
+        ))
+    };
+    let error = client.change_all((1..20_000).map(flow)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the switch refuses because it has no room for a further flow (FLOW_MOD_FAILED/TABLE_FULL)"
+    );
+    assert_eq!(client.flows(FlowFilter::covering(Match::default())).unwrap().len(), 8);
+}
+
+#[test]
 fn packets_come_to_a_client_that_waits_for_them() {
     let host = Host::listening();
     let mut client = host.connect();

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Events that are kept; when more come in before they are looked at, the oldest are lost and counted.
 const MAX_EVENTS: usize = 4096;
 
+/// Changes that are sent before their answers are read.
+const CHANGES_AT_ONCE: usize = 128;
+
 /// What carries octets both ways.
 trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
@@ -180,7 +183,7 @@ impl Client {
         self.change_all([body])
     }
 
-    /// The same for several messages, with one wait for all of them. Those behind one that is refused are carried out all the same.
+    /// The same for several messages, with a wait now and then. Those behind one that is refused are carried out all the same.
     ///
     /// # Errors
     /// What the switch refuses the first one with, or why no answer came.
@@ -188,17 +191,31 @@ impl Client {
         &mut self,
         bodies: impl IntoIterator<Item = Body>,
     ) -> Result<(), ClientError> {
-        let mut sent = Vec::new();
-        for body in bodies {
-            sent.push(self.send(body)?);
+        let mut bodies = bodies.into_iter().peekable();
+        let mut refused = None;
+        loop {
+            // A switch that refuses many wants its errors read before it hears more.
+            let mut sent = Vec::new();
+            for body in bodies.by_ref().take(CHANGES_AT_ONCE) {
+                sent.push(self.send(body)?);
+            }
+            let refusal = self.await_barrier(&sent)?;
+            refused = refused.or(refusal);
+            if bodies.peek().is_none() {
+                return refused.map_or(Ok(()), Err);
+            }
         }
+    }
+
+    /// Waits until what was sent before has been dealt with: why the first of these transactions was refused, if one was.
+    fn await_barrier(&mut self, sent: &[u32]) -> Result<Option<ClientError>, ClientError> {
         let barrier = self.send(Body::BarrierRequest)?;
         let deadline = Instant::now() + self.timeout;
         let mut refused = None;
         loop {
             let message = self.read(deadline)?.ok_or(ClientError::TimedOut(self.timeout))?;
             match &message.body {
-                Body::BarrierReply if message.xid == barrier => return refused.map_or(Ok(()), Err),
+                Body::BarrierReply if message.xid == barrier => return Ok(refused),
                 Body::Error { refusal, data } if sent.contains(&message.xid) => {
                     refused.get_or_insert(ClientError::refused(*refusal, data));
                 }

@@ -7,7 +7,6 @@ use crate::{Address, Transport};
 use mio::net::TcpStream;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
-use tracing::{info, warn};
 
 impl Driver {
     /// Makes the attempts whose time has come.
@@ -53,7 +52,7 @@ impl Driver {
 
     fn note_failure(&mut self, address: &Address, why: &str) -> Option<usize> {
         self.counters.unreachable += 1;
-        warn!("cannot reach controller {address}: {why}");
+        self.log.warn(|| format!("cannot reach controller {address}: {why}"));
         None
     }
 
@@ -64,7 +63,9 @@ impl Driver {
             if self.is_standalone {
                 self.is_standalone = false;
                 datapath.set_standalone(false);
-                info!("a controller is there again: the switch goes by its flows");
+                self.log.info(|| {
+                    "a controller is there again: the switch goes by its flows".to_owned()
+                });
             }
             return;
         }
@@ -73,7 +74,7 @@ impl Driver {
             self.is_standalone = true;
             self.counters.standalone += 1;
             datapath.set_standalone(true);
-            warn!("no controller is there: the switch floods");
+            self.log.warn(|| "no controller is there: the switch floods".to_owned());
         }
     }
 }

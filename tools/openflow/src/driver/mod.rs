@@ -6,6 +6,7 @@
 
 mod controllers;
 mod counters;
+mod log;
 mod peer;
 mod settings;
 mod target;
@@ -18,6 +19,7 @@ use crate::agent::{Agent, ConnectionId, Outcome};
 use crate::datapath::Datapath;
 use crate::{Address, Tls, TlsError, Transport};
 use heddle_core::node::Instant as Moment;
+use log::Log;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use peer::{Loss, Peer};
@@ -28,7 +30,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use target::{State, Target};
-use tracing::{info, warn};
 use wire::{End, Taken, Wire};
 
 /// Frames for controllers wait so long, at most, before they are looked for.
@@ -39,6 +40,9 @@ const CONGESTED_OCTETS: usize = 256 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 /// Connections that are accepted on one listener in a turn.
 const ACCEPTS_A_TURN: usize = 16;
+
+/// How long a listener is left alone that has failed.
+const REST: Duration = Duration::from_millis(100);
 
 const WAKER: Token = Token(0);
 
@@ -68,6 +72,8 @@ struct Listener {
     address: Address,
     socket: TcpListener,
     is_ready: bool,
+    /// It is left alone until then, after a failure.
+    rests_until: Option<Instant>,
 }
 
 /// The sockets of an agent.
@@ -84,6 +90,7 @@ pub struct Driver {
     peers: BTreeMap<usize, Peer>,
     next_token: usize,
     counters: Counters,
+    log: Log,
     /// Since when no controller has been there.
     alone_since: Option<Instant>,
     is_standalone: bool,
@@ -115,7 +122,12 @@ impl Driver {
                 let mut socket = TcpListener::bind(socket).map_err(listen_error)?;
                 let token = Token(1 + listeners.len());
                 poll.registry().register(&mut socket, token, Interest::READABLE)?;
-                listeners.push(Listener { address: address.clone(), socket, is_ready: true });
+                listeners.push(Listener {
+                    address: address.clone(),
+                    socket,
+                    is_ready: true,
+                    rests_until: None,
+                });
             }
         }
         let targets =
@@ -132,6 +144,7 @@ impl Driver {
             targets,
             peers: BTreeMap::new(),
             counters: Counters::default(),
+            log: Log::new(),
             alone_since: Some(Instant::now()),
             is_standalone: false,
             settings,
@@ -211,12 +224,15 @@ impl Driver {
 
     fn has_work(&self) -> bool {
         self.agent.is_busy()
-            || self.listeners.iter().any(|listener| listener.is_ready)
+            || self.listeners.iter().any(|one| one.is_ready && one.rests_until.is_none())
             || self.peers.values().any(|peer| self.can_read(peer))
     }
 
     fn can_read(&self, peer: &Peer) -> bool {
-        peer.readable && peer.closing.is_none() && self.agent.wants_input(peer.id)
+        peer.is_connected
+            && peer.readable
+            && peer.closing.is_none()
+            && self.agent.wants_input(peer.id)
     }
 
     fn note_events(&mut self) {
@@ -242,11 +258,14 @@ impl Driver {
     }
 
     fn accept(&mut self) {
+        let now = Instant::now();
         for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTS_A_TURN {
-                let Some(listener) = self.listeners.get_mut(at).filter(|one| one.is_ready) else {
+                let Some(listener) = self.listeners.get_mut(at) else { break };
+                if !listener.is_ready || listener.rests_until.is_some_and(|end| now < end) {
                     break;
-                };
+                }
+                listener.rests_until = None;
                 let transport = listener.address.transport;
                 match listener.socket.accept() {
                     Ok((stream, from)) => self.take_in(stream, from, transport),
@@ -254,9 +273,10 @@ impl Driver {
                         listener.is_ready = false
                     }
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // The peer has gone before it was looked at, or there are no more descriptors: the next turn tries again.
+                    // The peer has gone before it was looked at, or there are no more descriptors.
                     Err(error) => {
-                        warn!("cannot take a connection at {}: {error}", listener.address);
+                        listener.rests_until = Some(now + REST);
+                        self.log.warn(|| format!("cannot take a connection: {error}"));
                         break;
                     }
                 }
@@ -265,25 +285,33 @@ impl Driver {
     }
 
     fn take_in(&mut self, stream: TcpStream, from: SocketAddr, transport: Transport) {
-        let others = self.peers.values().filter(|peer| peer.target.is_none()).count();
-        if others >= self.settings.max_connections {
-            self.counters.too_many += 1;
-            warn!("{from} is one connection too many");
-            return;
+        let others = self.peers.iter().filter(|(_, peer)| peer.target.is_none());
+        if others.clone().count() >= self.settings.max_connections {
+            // Who has not said hello makes room: the one that has had longest for it.
+            let mute =
+                others.filter(|(_, peer)| !self.agent.is_open(peer.id)).map(|(at, _)| *at).min();
+            match mute {
+                Some(token) => self.lose(token, Loss::NoHello),
+                None => {
+                    self.counters.too_many += 1;
+                    self.log.warn(|| format!("{from} is one connection too many"));
+                    return;
+                }
+            }
         }
         let tls = match (&self.tls, transport) {
             (Some(tls), Transport::Tls) => match tls.accepting() {
                 Ok(tls) => Some(tls.into()),
                 Err(error) => {
                     self.counters.tls_failed += 1;
-                    warn!("{from}: {error}");
+                    self.log.warn(|| format!("{from}: {error}"));
                     return;
                 }
             },
             _ => None,
         };
         self.counters.accepted += 1;
-        info!("{from} has connected");
+        self.log.info(|| format!("{from} has connected"));
         self.begin(stream, tls, from.to_string(), None);
     }
 
@@ -300,7 +328,7 @@ impl Driver {
         let _ = stream.set_nodelay(true);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(&mut stream, Token(token), interest) {
-            warn!("cannot wait for {name}: {error}");
+            self.log.warn(|| format!("cannot wait for {name}: {error}"));
             return None;
         }
         let (id, hello) = self.agent.connect();

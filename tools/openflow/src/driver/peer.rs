@@ -5,7 +5,6 @@ use super::wire::{End, Wire};
 use crate::agent::ConnectionId;
 use crate::{Body, Message};
 use std::time::Instant;
-use tracing::{info, warn};
 
 /// A controller that reads fewer octets than this within the limit of silence does not count as reading.
 const LEAST_READ_OCTETS: u64 = 4096;
@@ -72,7 +71,7 @@ impl Driver {
                 if let Some(target) = peer.target.and_then(|at| self.targets.get_mut(at)) {
                     target.succeed(&self.settings);
                     self.counters.connected += 1;
-                    info!("controller {} is there", peer.name);
+                    self.log.info(|| format!("controller {} is there", peer.name));
                 }
             }
             if !peer.is_open {
@@ -99,38 +98,39 @@ impl Driver {
     /// Forgets a connection.
     pub(super) fn lose(&mut self, token: usize, loss: Loss) {
         let Some(mut peer) = self.peers.remove(&token) else { return };
-        let (name, counters) = (&peer.name, &mut self.counters);
+        let name = &peer.name;
+        let (log, counters) = (&mut self.log, &mut self.counters);
         match &loss {
             // Told with the wait for the next attempt.
             Loss::Ended(End::Closed(_) | End::Finished)
                 if peer.target.is_some() && !peer.is_open => {}
             Loss::Ended(End::Finished) => {
                 counters.closed += 1;
-                info!("{name} has closed its connection");
+                log.info(|| format!("{name} has closed its connection"));
             }
             Loss::Ended(End::Closed(why)) => {
                 counters.closed += 1;
-                info!("the connection to {name} has failed: {why}");
+                log.info(|| format!("the connection to {name} has failed: {why}"));
             }
             Loss::Ended(End::Tls(why)) => {
                 counters.tls_failed += 1;
-                warn!("no TLS with {name}: {why}");
+                log.warn(|| format!("no TLS with {name}: {why}"));
             }
             Loss::NoHello => {
                 counters.no_hello += 1;
-                warn!("{name} has not said hello in time");
+                log.warn(|| format!("{name} has not said hello in time"));
             }
             Loss::Silent => {
                 counters.silent += 1;
-                warn!("{name} has been silent for too long");
+                log.warn(|| format!("{name} has been silent for too long"));
             }
             Loss::Slow => {
                 counters.slow += 1;
-                warn!("{name} does not read what it is sent");
+                log.warn(|| format!("{name} does not read what it is sent"));
             }
             Loss::Refused => {
                 counters.refused += 1;
-                warn!("{name} does not speak OpenFlow 1.3 as it should");
+                log.warn(|| format!("{name} does not speak OpenFlow 1.3 as it should"));
             }
         }
         self.agent.disconnect(peer.id);
@@ -149,10 +149,10 @@ impl Driver {
                 Loss::Ended(End::Finished) => "it has closed the connection".to_owned(),
                 _ => "it was let go".to_owned(),
             };
-            warn!(
-                "controller {name} is not there ({why}); next attempt in {:.1} s",
-                wait.as_secs_f64()
-            );
+            let wait_s = wait.as_secs_f64();
+            log.warn(|| {
+                format!("controller {name} is not there ({why}); next attempt in {wait_s:.1} s")
+            });
         }
     }
 }
