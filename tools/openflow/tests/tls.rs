@@ -7,18 +7,22 @@ use heddle_openflow::client::Client;
 use heddle_openflow::driver::Settings;
 use heddle_openflow::{Tls, TlsFiles};
 use host::{Host, LONG, address, connect, until};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
 
 /// An authority, and a certificate of it for the loopback addresses.
 fn files(directory: &Path, name: &str) -> TlsFiles {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, format!("authority of {name}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
     let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let mut certificate = CertificateParams::new(names).unwrap();
+    certificate.distinguished_name.push(DnType::CommonName, name);
+    let certificate = certificate.signed_by(&key, &issuer).unwrap();
     let write = |what: &str, text: String| {
         let path = directory.join(format!("{name}-{what}.pem"));
         std::fs::write(&path, text).unwrap();
@@ -59,6 +63,34 @@ fn both_sides_show_certificates() {
     until("both are counted", || host.counters().tls_failed == 2);
     client.barrier().unwrap();
     accepted.barrier().unwrap();
+}
+
+/// `ovs-ofctl` brings a TLS of its own.
+#[test]
+fn others_have_the_same_tls() {
+    let directory = tempfile::tempdir().unwrap();
+    let ours = files(directory.path(), "ours");
+    let settings = Settings {
+        listen: vec![address("tls:127.0.0.1:0")],
+        tls: Some(ours.clone()),
+        ..Settings::default()
+    };
+    let host = Host::new(settings, 8);
+    let ask = |key: &Path| {
+        Command::new("ovs-ofctl")
+            .args(["-O", "OpenFlow13", "--timeout=60", "-c"])
+            .arg(&ours.certificate)
+            .arg("-p")
+            .arg(key)
+            .arg("-C")
+            .arg(&ours.authority)
+            .args(["show", &format!("ssl:{}", host.addresses[0])])
+            .output()
+            .expect("ovs-ofctl is there: tools/setup --tests installs it")
+    };
+    let output = ask(&ours.key);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("dpid:0000000000000099"), "{output:?}");
 }
 
 #[test]

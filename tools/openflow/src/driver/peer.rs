@@ -1,7 +1,7 @@
 //! A connection: how long it may be silent, and its end.
 
-use super::Driver;
 use super::wire::{End, Wire};
+use super::{Driver, LINGER};
 use crate::agent::ConnectionId;
 use crate::{Body, Message};
 use std::time::Instant;
@@ -55,6 +55,10 @@ impl Driver {
             if messages != peer.messages || peer.wire.sent - peer.sent >= LEAST_READ_OCTETS {
                 (peer.alive, peer.messages, peer.sent) = (now, messages, peer.wire.sent);
                 peer.has_asked_echo = false;
+                // A long answer is read to its end.
+                if peer.has_heard_all && peer.closing.is_some() {
+                    peer.closing = Some(now + LINGER);
+                }
             }
             if let Some(end) = peer.closing {
                 if now >= end {

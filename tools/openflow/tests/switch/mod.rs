@@ -19,12 +19,12 @@ pub fn at(seconds: u64) -> Instant {
     Instant::ZERO.after(Duration::from_secs(seconds))
 }
 
-pub fn with_agent(test: impl FnOnce(&mut Agent, &mut InProcess<'_>)) {
-    with_room_for(8, test);
+pub fn with_agent<R>(test: impl FnOnce(&mut Agent, &mut InProcess<'_>) -> R) -> R {
+    with_room_for(8, test)
 }
 
 /// An agent and a switch of three ports with room for so many flows.
-pub fn with_room_for(flows: usize, test: impl FnOnce(&mut Agent, &mut InProcess<'_>)) {
+pub fn with_room_for<R>(flows: usize, test: impl FnOnce(&mut Agent, &mut InProcess<'_>) -> R) -> R {
     let memory = SwitchMemory {
         tables: TableMemory {
             rules: &mut vec![Rule::vacant(); flows],
@@ -40,7 +40,7 @@ pub fn with_room_for(flows: usize, test: impl FnOnce(&mut Agent, &mut InProcess<
     let ports = (0..3).map(PortId).collect();
     let mut switch = InProcess::new(Switch::new(memory, ports, 7), ports);
     let port = |number| Port { number, name: format!("p{number}"), ..Port::default() };
-    test(&mut Agent::new(0x99, (1..4).map(port).collect(), flows as u32), &mut switch);
+    test(&mut Agent::new(0x99, (1..4).map(port).collect(), flows as u32), &mut switch)
 }
 
 pub fn message(body: Body) -> Vec<u8> {
