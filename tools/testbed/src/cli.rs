@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
+use crate::cli_named::{self, NamedArgs};
 use crate::error::{Error, Result};
 use crate::hosts::receive::sha256;
 use crate::layout;
@@ -44,6 +45,8 @@ pub enum Args {
     Up(Layout),
     /// Lay a network out, carry a file over it, report, and take it down
     Run(RunArgs),
+    /// Join three sites of named data over an IP network, report, and take it down
+    Named(NamedArgs),
     /// Take down whatever is up
     Down,
 }
@@ -117,6 +120,7 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(())
         }
         Args::Run(args) => Run::new(args, shutdown)?.run(),
+        Args::Named(args) => cli_named::run(args, PREFIX, &shutdown),
         Args::Down => {
             match take_down(PREFIX)? {
                 0 => println!("nothing was up"),

@@ -5,6 +5,7 @@
 //! runs.
 
 pub mod cli;
+mod cli_named;
 pub mod error;
 pub mod hosts;
 pub mod layout;

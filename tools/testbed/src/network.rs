@@ -239,7 +239,7 @@ fn limiter(octets_per_s: u64) -> String {
 }
 
 /// Writes a value below /proc/sys/net.
-fn set_if_there(name: &str, value: &str) -> Result<()> {
+pub(crate) fn set_if_there(name: &str, value: &str) -> Result<()> {
     let path = Path::new("/proc/sys/net").join(name);
     if path.exists() { fs::write(&path, value).map_err(Error::at("set", &path)) } else { Ok(()) }
 }

@@ -125,7 +125,8 @@ impl Process {
         self.end();
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
             // It may have ended just now.
             let _ = kill_process(pid, signal);

@@ -1,6 +1,7 @@
-//! Ways to carry multicast over a network: coded, and by the kernel's own routing along one tree.
+//! Ways to carry multicast over a network: coded, and by the kernel's own routing along one tree; and named data between sites.
 
 mod coded;
+pub mod named;
 mod ssim;
 mod transfer;
 
