@@ -115,7 +115,7 @@ pub fn udp(payload: &[u8]) -> Vec<u8> {
     datagram(5000, payload)
 }
 
-fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
+pub fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
     let len = (8 + payload.len()) as u16;
     let sum = Checksum::new().with(&HOST).with(&ROUTER).with_word(17).with_word(len);
     let sum = sum.with_word(40_000).with_word(port).with_word(len).with(payload).finish();
