@@ -14,7 +14,7 @@ use dpdk_sys::{
     ebpf_insn, rte_bpf, rte_bpf_arg, rte_bpf_arg_type, rte_bpf_jit, rte_bpf_prm, rte_bpf_xsym,
     rte_bpf_xtype,
 };
-use heddle_host::program::{Armed, Backend, Instruction, Machine, Program};
+use heddle_host::program::{Armed, Backend, Instruction, Interpreter, Machine, Program};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -34,10 +34,16 @@ impl Backend for Compiler {
     }
 
     fn prepare(&self, program: &Program) -> Result<Box<dyn Machine>, String> {
-        if !program.is_compilable() {
-            return Err("a program with loops is not compiled: unroll them".to_owned());
+        let Some(text) = program.unrolled() else {
+            return Err(
+                "the program's loops are too long to be unrolled for the compiler".to_owned()
+            );
+        };
+        let compiled = Compiled::new(text).map_err(|error| error.to_string())?;
+        if program.has_loops() {
+            let interpreted = Interpreter.prepare(program)?;
+            return Ok(Box::new(Unrolled { compiled, interpreted }));
         }
-        let compiled = Compiled::new(program).map_err(|error| error.to_string())?;
         Ok(Box::new(compiled))
     }
 }
@@ -53,9 +59,9 @@ struct Compiled {
 unsafe impl Send for Compiled {}
 
 impl Compiled {
-    fn new(program: &Program) -> Result<Self, Error> {
-        let text: Vec<ebpf_insn> = program
-            .text()
+    /// Compiles one of a [`Program`]'s texts.
+    fn new(text: &[Instruction]) -> Result<Self, Error> {
+        let text: Vec<ebpf_insn> = text
             .iter()
             .enumerate()
             .map(|(at, instruction)| {
@@ -109,6 +115,20 @@ impl Machine for Compiled {
         // - reads the packet at the address and up to the length that are in the block: those of `armed.packet()`, which `armed` borrows;
         // - has no loop, so that it comes back, and keeps the registers that the C calling convention says.
         Some(unsafe { (self.function)(block) })
+    }
+}
+
+/// A compiled program whose loops are unrolled, and the program itself for runs that they are not long enough for.
+#[derive(Debug)]
+struct Unrolled {
+    compiled: Compiled,
+    interpreted: Box<dyn Machine>,
+}
+
+impl Machine for Unrolled {
+    fn run(&mut self, armed: &Armed<'_>) -> Option<u64> {
+        let verdict = self.compiled.run(armed);
+        if armed.begins_again() { self.interpreted.run(armed) } else { verdict }
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | u64 address of the packet | the switch, for each run |
 //! | 8 | u64 octets of the packet | the switch, for each run |
-//! | 16 | u64 fault: 0 none, 1 an access outside, 2 the budget of instructions is used up | the program's checks |
+//! | 16 | u64 fault: 0 none, 1 an access outside, 2 the budget of instructions is used up, 3 unrolled loops are not long enough | the program's checks |
 //! | 24 | u64 octets of context and parameter | when the parameter is set |
 //! | 32 | 16 words that the checks use | the program's checks |
 //! | 160 | 512 octets: the program's stack | the program |
@@ -158,6 +158,16 @@ impl Armed<'_> {
     /// The packet.
     pub fn packet(&self) -> &[u8] {
         self.packet
+    }
+
+    /// Whether a compiled program's loops were not long enough, so that the interpreter has to run it. If so, the block is as it was before the run.
+    pub fn begins_again(&self) -> bool {
+        let again =
+            self.block.words.get(word(AT_FAULT)).is_some_and(|word| word.load(Relaxed) == 3);
+        if again {
+            self.block.set(word(AT_FAULT), 0);
+        }
+        again
     }
 
     /// What went wrong in the run, if anything.

@@ -24,15 +24,6 @@ use std::collections::BTreeMap;
 /// Octets that one comparison covers, at most.
 const WIDEST: i64 = 4096;
 
-/// A program that can do no harm.
-#[derive(Clone, Debug)]
-pub struct Confined {
-    /// What both backends run.
-    pub text: Vec<Instruction>,
-    /// Whether a compiler can take it: there are no loops.
-    pub compilable: bool,
-}
-
 /// Distances from a pointer's base that have been compared on every way to here.
 type Compared = BTreeMap<(Region, Base), (i64, i64)>;
 
@@ -44,7 +35,7 @@ pub fn confine(
     code: &[Instruction],
     graph: &Graph,
     accesses: &[Option<Access>],
-) -> Result<Confined, ProgramError> {
+) -> Result<Vec<Instruction>, ProgramError> {
     let used =
         graph.blocks.iter().flat_map(|block| code.get(block.start..block.end).unwrap_or_default());
     // R0 is the exit's and R1 the context's.
@@ -55,9 +46,9 @@ pub fn confine(
     // What a text needs shows when it is written: the first time is to find out.
     let mut needs = Needs::default();
     loop {
-        let (found, confined) = write(code, graph, accesses, needs, unused)?;
+        let (found, text) = write(code, graph, accesses, needs, unused)?;
         if needs.and(found) == needs {
-            return Ok(confined);
+            return Ok(text);
         }
         needs = needs.and(found);
     }
@@ -69,7 +60,7 @@ fn write(
     accesses: &[Option<Access>],
     needs: Needs,
     unused: Registers,
-) -> Result<(Needs, Confined), ProgramError> {
+) -> Result<(Needs, Vec<Instruction>), ProgramError> {
     let loops = graph.has_loops();
     let costs = costs(graph);
     let asks = asks(code, graph);
@@ -111,13 +102,12 @@ fn write(
         return Err(ProgramError::TooManyBranches { branches: emitter.branches() });
     }
     let (found, length) = (emitter.needs(), emitter.len());
-    let compilable = !loops;
     let too_long = || ProgramError::ConfinedTooLong { instructions: length };
-    let text = emitter.finish(compilable).ok_or_else(too_long)?;
+    let text = emitter.finish(!loops).ok_or_else(too_long)?;
     if text.len() > MAX_INSTRUCTIONS {
         return Err(ProgramError::ConfinedTooLong { instructions: text.len() });
     }
-    Ok((found, Confined { text, compilable }))
+    Ok((found, text))
 }
 
 /// Instructions from each block's beginning to the next header of a loop or the exit, on the longest way.
@@ -547,6 +537,7 @@ impl Writer<'_> {
     fn jump(&mut self, instruction: Instruction, block: &Block, number: usize) {
         match instruction.operation() {
             EXIT => self.emitter.jump(Label::End),
+            AGAIN => self.emitter.jump(Label::Again),
             JA => {
                 if let Some(next) = block.jump {
                     self.go_on(number, next);

@@ -51,6 +51,8 @@ pub enum Label {
     Outside,
     /// The note that the budget is used up.
     Budget,
+    /// The note that the run has to begin again in the interpreter.
+    Again,
     /// The exit.
     End,
 }
@@ -452,9 +454,8 @@ impl Emitter {
     /// would be go by way of a second jump at the text's end. librte_bpf settles sizes by trying until two attempts are equally long,
     /// which happens to be the case too early now and then, and jumps into nowhere are the result.
     pub fn finish(mut self, apart: bool) -> Option<Vec<Instruction>> {
-        let budget = self.jumps.iter().any(|(_, to)| *to == Label::Budget);
         if apart {
-            // The last block leads to the exit. What lies between is reached by a way that is never gone.
+            // The last block leads to the exit or to another run. What lies between is reached by a way that is never gone.
             if let Some(last) = self.out.last_mut() {
                 *last = Instruction::new(JMP | JGE, 0, 0, 0, 0);
             }
@@ -463,15 +464,21 @@ impl Emitter {
                 self.out.push(Instruction::new(0, 0, 0, 0, -1));
             }
         }
-        let outside = self.out.len();
-        self.fault(1);
-        if budget {
-            self.jumps.push((self.out.len(), Label::End));
-            self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
-        }
-        let at_budget = self.out.len();
-        if budget {
-            self.fault(2);
+        // Only what is jumped to: a validator refuses what cannot be reached.
+        let used: Vec<(Label, i32)> = [(Label::Again, 3), (Label::Budget, 2), (Label::Outside, 1)]
+            .into_iter()
+            .filter(|(label, _)| self.jumps.iter().any(|(_, to)| to == label))
+            .collect();
+        let mut faults = Vec::new();
+        for (nth, (label, number)) in used.iter().enumerate() {
+            faults.push((*label, self.out.len()));
+            self.out.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
+            self.out.push(Instruction::new(ST | MEMORY | DOUBLE, 1, 0, AT_FAULT, *number));
+            self.out.push(Instruction::new(ALU64 | MOV, 0, 0, 0, 0));
+            if nth + 1 < used.len() {
+                self.jumps.push((self.out.len(), Label::End));
+                self.out.push(Instruction::new(JMP | JA, 0, 0, 0, 0));
+            }
         }
         let end = self.out.len();
         self.out.push(Instruction::new(JMP | EXIT, 0, 0, 0, 0));
@@ -480,9 +487,8 @@ impl Emitter {
         for (at, label) in std::mem::take(&mut self.jumps) {
             let mut to = match label {
                 Label::Block(block) => *self.starts.get(block)?,
-                Label::Outside => outside,
-                Label::Budget => at_budget,
                 Label::End => end,
+                fault => faults.iter().find(|(label, _)| *label == fault)?.1,
             };
             if let (Label::Block(block), Some(here), Some(there)) =
                 (label, sizes.get(at + 1), sizes.get(to))
@@ -500,12 +506,6 @@ impl Emitter {
             self.out.get_mut(at)?.offset = i16::try_from(distance).ok()?;
         }
         Some(self.out)
-    }
-
-    fn fault(&mut self, number: i32) {
-        self.out.push(Instruction::new(LDX | MEMORY | DOUBLE, 1, FRAME, Slot::Block as i16, 0));
-        self.out.push(Instruction::new(ST | MEMORY | DOUBLE, 1, 0, AT_FAULT, number));
-        self.out.push(Instruction::new(ALU64 | MOV, 0, 0, 0, 0));
     }
 
     fn note(&mut self, place: usize, range: u64, shape: u64) {

@@ -120,7 +120,7 @@ fn pieces(code: &[Instruction]) -> Vec<Block> {
         let is_jump = matches!(instruction.class(), JMP | JMP32);
         if is_jump {
             mark(Some(at + 1));
-            if instruction.operation() != EXIT {
+            if !matches!(instruction.operation(), EXIT | AGAIN) {
                 mark(target(at, *instruction));
             }
         }
@@ -225,7 +225,7 @@ pub fn reads(instruction: Instruction) -> Registers {
             _ => dst | second,
         },
         JMP | JMP32 => match instruction.operation() {
-            JA => 0,
+            JA | AGAIN => 0,
             EXIT => bit(0),
             _ => dst | second,
         },

@@ -70,13 +70,13 @@ impl Instruction {
 
     /// Whether control can go on with the instruction that follows.
     pub const fn falls_through(self) -> bool {
-        !(self.class() == JMP && matches!(self.operation(), JA | EXIT))
+        !(self.class() == JMP && matches!(self.operation(), JA | EXIT | AGAIN))
     }
 
     /// Whether this is a jump that depends on a comparison.
     pub const fn branches(self) -> bool {
         match self.class() {
-            JMP => !matches!(self.operation(), JA | CALL | EXIT),
+            JMP => !matches!(self.operation(), JA | CALL | EXIT | AGAIN),
             JMP32 => true,
             _ => false,
         }
@@ -142,6 +142,9 @@ pub const CALL: u8 = 0x80;
 pub const EXIT: u8 = 0x90;
 pub const JSLT: u8 = 0xc0;
 pub const JSLE: u8 = 0xd0;
+
+/// Ends a run that is to begin again in the interpreter. No program has it: [`super::unroll`] puts it where a loop goes on too long.
+pub const AGAIN: u8 = 0xf0;
 
 /// The register that points behind the stack.
 pub const FRAME: u8 = 10;

@@ -12,8 +12,9 @@
 //!
 //! A program has the registers, the arithmetic and the comparisons of eBPF up to version 3 of clang's instruction sets, 512 octets of stack, and
 //! no calls, maps, atomic operations and loads of classic BPF. It may write to its stack only. A division by zero gives 0, its remainder the dividend.
-//! A load outside ends the run without a verdict, which is a fault and counted. Loops may go round until about [`BUDGET`] instructions have run, and
-//! such a program is interpreted everywhere; unrolled, it is compiled.
+//! A load outside ends the run without a verdict, which is a fault and counted. Loops may go round until about [`BUDGET`] instructions have run.
+//! Compilers take no loops, so for them each is unrolled as far as there is room; a run that goes round more often begins again in the interpreter.
+//! A program that uses up its budget [`PATIENCE`] times in a row is run no more, and that is a fault each time.
 //!
 //! | limit | |
 //! |---|---|
@@ -33,6 +34,7 @@ mod instruction;
 mod interpret;
 pub mod registry;
 pub mod set;
+mod unroll;
 mod verify;
 
 pub use block::{Armed, Block, Fault, MAX_PACKET, MAX_PARAMETER};
@@ -40,7 +42,7 @@ pub use error::{ProgramError, Refusal};
 pub use instruction::Instruction;
 pub use interpret::Interpreter;
 pub use registry::{ProgramStats, Registry, RegistryError};
-pub use set::{Change, ProgramSet, Retired};
+pub use set::{Change, PATIENCE, ProgramSet, Retired};
 
 use std::fmt::Debug;
 
@@ -58,7 +60,9 @@ pub const BUDGET: i32 = 65_536;
 pub struct Program {
     octets: usize,
     instructions: usize,
-    confined: confine::Confined,
+    loops: bool,
+    text: Vec<Instruction>,
+    unrolled: Option<Vec<Instruction>>,
 }
 
 impl Program {
@@ -78,8 +82,15 @@ impl Program {
         verify::check(&code)?;
         let graph = graph::Graph::new(&code);
         let accesses = analysis::accesses(&code, &graph)?;
-        let confined = confine::confine(&code, &graph, &accesses)?;
-        Ok(Self { octets: octets.len(), instructions: code.len(), confined })
+        let text = confine::confine(&code, &graph, &accesses)?;
+        let unrolled = if graph.has_loops() { unroll::confined(&code, &graph) } else { None };
+        Ok(Self {
+            octets: octets.len(),
+            instructions: code.len(),
+            loops: graph.has_loops(),
+            text,
+            unrolled,
+        })
     }
 
     /// Octets of the file.
@@ -94,17 +105,23 @@ impl Program {
 
     /// The confined program. R1 is the address of an [`Armed`] block; the result is the verdict, or whatever if there has been a fault.
     pub fn text(&self) -> &[Instruction] {
-        &self.confined.text
+        &self.text
     }
 
-    /// The instruction of [`Self::text`] that loads the packet's address from the block (`R0 = *(u64 *)R1`). A compiler may put a call in its place that
+    /// The confined program for a compiler: the same, or without its loops, where they can be unrolled. Such a program may ask for another
+    /// run ([`Armed::begins_again`]), which only the interpreter can do.
+    pub fn unrolled(&self) -> Option<&[Instruction]> {
+        if self.loops { self.unrolled.as_deref() } else { Some(&self.text) }
+    }
+
+    /// Whether there are loops.
+    pub fn has_loops(&self) -> bool {
+        self.loops
+    }
+
+    /// The instruction of both texts that loads the packet's address from the block (`R0 = *(u64 *)R1`). A compiler may put a call in its place that
     /// does the same, when it needs to be told what the address points to. R1 to R5 are free behind it.
     pub const PACKET_LOAD: usize = emit::Emitter::PACKET_LOAD;
-
-    /// Whether a compiler can take it: there are no loops.
-    pub fn is_compilable(&self) -> bool {
-        self.confined.compilable
-    }
 }
 
 /// Makes machines of programs.

@@ -1,6 +1,6 @@
 //! All programs of a switch, on its control thread: loads and compiles them, and says what each worker has to take over.
 
-use super::set::{Change, Counters, Loaded, Numbered};
+use super::set::{Change, Counters, Loaded};
 use super::{Backend, Block, MAX_PARAMETER, Program, ProgramError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,10 +111,8 @@ impl Registry {
             .into_iter()
             .zip(&entry.counters)
             .map(|(machine, counters)| {
-                let mut parameters = Numbered::default();
-                parameters.insert(0, Box::new(empty_block()?));
-                let loaded = Loaded { machine, counters: counters.clone(), parameters };
-                Ok(Change::Put { program: number, loaded: Box::new(loaded) })
+                let loaded = Loaded::new(machine, counters.clone(), empty_block()?);
+                Ok(Change::Put { program: number, loaded })
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! The programs that one worker runs. Everything that takes time has been done elsewhere: the worker looks up, runs, counts, and exchanges
 //! boxes.
 
-use super::{Block, Machine};
+use super::{Block, Fault, Machine};
 use heddle_core::flow::{ProgramPlace, Programs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,12 +56,41 @@ pub enum Change {
     },
 }
 
+/// Runs in a row that use up their budget before a program is run no more, until another takes its place.
+pub const PATIENCE: u32 = 16;
+
 /// A program with all that it needs on one worker.
 #[derive(Debug)]
 pub struct Loaded {
-    pub(super) machine: Box<dyn Machine>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) parameters: Numbered<Box<Block>>,
+    machine: Box<dyn Machine>,
+    counters: Arc<Counters>,
+    parameters: Numbered<Box<Block>>,
+    /// Runs in a row that have used up their budget.
+    tardy: u32,
+}
+
+impl Loaded {
+    /// A program whose parameter 0 is this one.
+    pub(super) fn new(
+        machine: Box<dyn Machine>,
+        counters: Arc<Counters>,
+        empty: Block,
+    ) -> Box<Self> {
+        let mut parameters = Numbered::default();
+        parameters.insert(0, Box::new(empty));
+        Box::new(Self { machine, counters, parameters, tardy: 0 })
+    }
+
+    fn run(&mut self, parameter: u32, place: ProgramPlace, packet: &[u8]) -> Option<u64> {
+        if self.tardy >= PATIENCE {
+            return None;
+        }
+        let armed = self.parameters.get_mut(parameter)?.arm(place, packet)?;
+        let verdict = self.machine.run(&armed)?;
+        let fault = armed.fault();
+        self.tardy = if fault == Some(Fault::Budget) { self.tardy + 1 } else { 0 };
+        fault.is_none().then_some(verdict)
+    }
 }
 
 /// What a worker needs no more. Dropping it frees memory, which is for another thread to do.
@@ -117,15 +146,11 @@ impl Programs for ProgramSet {
         place: ProgramPlace,
         packet: &[u8],
     ) -> Option<u64> {
-        let Loaded { machine, counters, parameters } = &mut **self.programs.get_mut(program)?;
-        count(&counters.runs);
-        let verdict = parameters.get_mut(parameter).and_then(|block| {
-            let armed = block.arm(place, packet)?;
-            let verdict = machine.run(&armed)?;
-            armed.fault().is_none().then_some(verdict)
-        });
+        let loaded = self.programs.get_mut(program)?;
+        count(&loaded.counters.runs);
+        let verdict = loaded.run(parameter, place, packet);
         if verdict.is_none() {
-            count(&counters.faults);
+            count(&loaded.counters.faults);
         }
         verdict
     }
@@ -139,7 +164,7 @@ impl Programs for ProgramSet {
 
 /// Things by number: small numbers by index, others by search.
 #[derive(Debug)]
-pub(super) struct Numbered<T> {
+struct Numbered<T> {
     small: Vec<Option<T>>,
     large: BTreeMap<u32, T>,
 }
@@ -158,14 +183,14 @@ impl<T> Numbered<T> {
         usize::try_from(number).ok().filter(|number| *number < SMALL)
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         match Self::index(number) {
             Some(index) => self.small.get_mut(index)?.as_mut(),
             None => self.large.get_mut(&number),
         }
     }
 
-    pub(super) fn insert(&mut self, number: u32, value: T) -> Option<T> {
+    fn insert(&mut self, number: u32, value: T) -> Option<T> {
         let Some(index) = Self::index(number) else { return self.large.insert(number, value) };
         if self.small.len() <= index {
             self.small.resize_with(SMALL, || None);
