@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bench_forward;
+mod bench_named;
 mod compare_rlnc;
 mod decode_failures;
 mod timing;
@@ -28,6 +29,9 @@ enum Command {
     /// Report what a part of Heddle does over many random cases.
     #[command(subcommand)]
     Report(Report),
+    /// Send frames into an interface, for `bench named`.
+    #[command(hide = true)]
+    Blast(bench_named::BlastArguments),
     /// Measure a part of Heddle.
     #[command(subcommand)]
     Bench(Bench),
@@ -37,6 +41,8 @@ enum Command {
 enum Bench {
     /// One lcore that recodes, between two ports made of rings.
     Forward(bench_forward::Arguments),
+    /// One lcore of a switch that matches names, between rings and between veth pairs, beside testpmd.
+    Named(bench_named::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -55,6 +61,10 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Report(Report::DecodeFailures(arguments)) => decode_failures::run(&arguments),
         Command::Compare(Compare::Rlnc(arguments)) => compare_rlnc::run(&arguments),
+        Command::Blast(arguments) => bench_named::blast(&arguments).map_err(Into::into),
+        Command::Bench(Bench::Named(arguments)) => {
+            bench_named::run(&arguments).map_err(|report| format!("{report:?}").into())
+        }
         Command::Bench(Bench::Forward(arguments)) => {
             bench_forward::run(&arguments).map_err(|report| format!("{report:?}").into())
         }

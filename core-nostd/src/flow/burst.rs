@@ -9,6 +9,9 @@ use super::switch::Switch;
 use crate::node::{BURST, Engine, Frame, Instant, PortId, Verdict};
 use crate::prefetch::prefetch;
 
+/// Octets of a cache line.
+const LINE_OCTETS: usize = 64;
+
 /// Scratch memory for one burst.
 pub(super) type Glances = [Glance; BURST];
 
@@ -24,8 +27,13 @@ impl<P: Programs> Switch<'_, P> {
         engine: &mut E,
     ) {
         for frame in frames.iter() {
-            if let Some(first) = frame.bytes().first() {
+            // Headers and a name are in the first two cache lines.
+            let octets = frame.bytes();
+            if let Some(first) = octets.first() {
                 prefetch(first);
+            }
+            if let Some(second) = octets.get(LINE_OCTETS) {
+                prefetch(second);
             }
         }
         let Self { glances, tables, .. } = self;
@@ -54,14 +62,14 @@ impl<P: Programs> Switch<'_, P> {
         at: usize,
         frame: &mut F,
     ) -> Way {
-        let Self { glances, tables, programs, ports, counters, .. } = self;
+        let Self { glances, known, tables, programs, ports, counters, .. } = self;
         let Some(glance) = glances.get(at).filter(|glance| !glance.needs_care) else {
             return Way::Long(None);
         };
         let octets = frame.bytes();
         let length = octets.len();
         let place = ProgramPlace { table: 0, in_port };
-        let mut verdicts = Verdicts::new(programs, place, octets);
+        let mut verdicts = Verdicts::new(programs, known, place, octets);
         let probes = glance.probes.iter().copied();
         let found = tables
             .best(probes, &glance.fields, glance.name(octets), |wanted| verdicts.accept(wanted));

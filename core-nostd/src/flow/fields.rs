@@ -88,6 +88,12 @@ impl Fields {
         zerocopy::transmute_ref!(self)
     }
 
+    /// Fields from their octets, eight at a time.
+    #[inline]
+    pub(super) fn from_words(octets: [[u8; 8]; FIELD_WORDS]) -> Self {
+        zerocopy::transmute!(octets.map(u64::from_ne_bytes))
+    }
+
     /// These fields where `mask` has ones, and zeros elsewhere.
     #[must_use]
     pub fn masked(&self, mask: &Self) -> Self {

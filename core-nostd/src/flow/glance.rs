@@ -106,22 +106,23 @@ impl Glance {
             self.name_octets = name_octets;
             ndn_kind = NdnKind::Interest;
         }
-        let address = |a: u8, b: u8, c: u8, d: u8| Fields::ipv4([a, b, c, d]);
-        self.fields = Fields {
-            in_port: u32::from(port.0) + 1,
-            ether_type: 0x0800,
-            ip_protocol: IP_PROTOCOL_UDP,
-            ndn_kind: ndn_kind as u8,
-            source_port,
-            destination_port,
-            dscp: head[15] >> 2,
-            ecn: head[15] & 3,
-            ip_source: address(head[26], head[27], head[28], head[29]),
-            ip_destination: address(head[30], head[31], head[32], head[33]),
-            ethernet_destination: [head[0], head[1], head[2], head[3], head[4], head[5]],
-            ethernet_source: [head[6], head[7], head[8], head[9], head[10], head[11]],
-            ..Fields::NONE
-        };
+        // Whole words, because words are what is hashed and compared next.
+        let [p, q, r, s] = (u32::from(port.0) + 1).to_ne_bytes();
+        let [e, f] = 0x0800u16.to_ne_bytes();
+        let ([i, j], [k, l]) = (source_port.to_ne_bytes(), destination_port.to_ne_bytes());
+        self.fields = Fields::from_words([
+            [p, q, r, s, e, f, IP_PROTOCOL_UDP, ndn_kind as u8],
+            [i, j, k, l, 0, 0, head[15] >> 2, head[15] & 3],
+            [head[30], head[31], head[32], head[33], 0, 0, 0, 0],
+            [0; 8],
+            [head[26], head[27], head[28], head[29], 0, 0, 0, 0],
+            [0; 8],
+            [head[0], head[1], head[2], head[3], head[4], head[5], 0, 0],
+            [head[6], head[7], head[8], head[9], head[10], head[11], 0, 0],
+            [0; 8],
+            [0; 8],
+            [0; 8],
+        ]);
         true
     }
 

@@ -147,7 +147,8 @@ impl<P: Programs> Switch<'_, P> {
             None => {
                 self.tables.prepare(packet.name.as_ref());
                 let place = ProgramPlace { table: walk.table, in_port };
-                let mut verdicts = Verdicts::new(&mut self.programs, place, frame.bytes());
+                let mut verdicts =
+                    Verdicts::new(&mut self.programs, &mut self.known, place, frame.bytes());
                 let found = self.tables.best(
                     self.tables.probes(walk.table, &walk.fields),
                     &walk.fields,

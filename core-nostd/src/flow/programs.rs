@@ -65,19 +65,28 @@ impl Programs for NoPrograms {
     }
 }
 
+/// Verdicts by program and parameter: scratch memory, which would take time to make for each packet.
+pub(super) type Known = Vec<(u32, u32, Option<u64>), MAX_PROGRAM_RUNS>;
+
 /// What rules learn about one packet in one table: each program with each parameter runs once.
 pub(super) struct Verdicts<'p, P> {
     programs: &'p mut P,
     place: ProgramPlace,
     packet: &'p [u8],
-    known: Vec<(u32, u32, Option<u64>), MAX_PROGRAM_RUNS>,
+    known: &'p mut Known,
     /// Rules that would have needed a run too many.
     refused: u64,
 }
 
 impl<'p, P: Programs> Verdicts<'p, P> {
-    pub(super) const fn new(programs: &'p mut P, place: ProgramPlace, packet: &'p [u8]) -> Self {
-        Self { programs, place, packet, known: Vec::new(), refused: 0 }
+    pub(super) fn new(
+        programs: &'p mut P,
+        known: &'p mut Known,
+        place: ProgramPlace,
+        packet: &'p [u8],
+    ) -> Self {
+        known.clear();
+        Self { programs, place, packet, known, refused: 0 }
     }
 
     /// Whether the packet is what the rule asks for.

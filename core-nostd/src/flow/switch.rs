@@ -10,7 +10,7 @@ use super::glance::Glance;
 use super::group::{Groups, flow_hash};
 use super::packet::Packet;
 use super::packet_in::{PacketIn, PacketInReason, PacketIns};
-use super::programs::{NoPrograms, Programs};
+use super::programs::{Known, NoPrograms, Programs};
 use super::rule::RuleId;
 use super::table::{FlowTable, TableMemory};
 use super::way::{Ports, Way};
@@ -64,6 +64,7 @@ pub struct Switch<'m, P = NoPrograms> {
     pub(super) draws: Draws,
     /// Scratch memory.
     pub(super) glances: Glances,
+    pub(super) known: Known,
 }
 
 impl<'m> Switch<'m> {
@@ -93,6 +94,7 @@ impl<'m, P: Programs> Switch<'m, P> {
             counters: Counters::new(),
             draws: Draws::new(secret),
             glances: [const { Glance::NONE }; BURST],
+            known: Known::new(),
         }
     }
 
