@@ -87,9 +87,9 @@ impl Flows {
         if change.flags.contains(FlowFlags::CHECK_OVERLAP) && self.has_overlap(change, wanted) {
             return Err(Refusal::FLOW_OVERLAP);
         }
+        let name = wanted.name.as_deref().map(name).transpose()?;
         let program =
             wanted.program.as_ref().map(|wanted| programs.take(wanted, datapath)).transpose()?;
-        let name = wanted.name.as_deref().map(name).transpose()?;
         let matching = flow::Match { fields: wanted.values, mask: wanted.masks, name, program };
         let timeouts = Timeouts { idle_s: change.idle_timeout, hard_s: change.hard_timeout };
         // The datapath replaces a flow of the same match and priority, also when it then has no place for the new one.
