@@ -23,23 +23,26 @@ fn written(frames: &[Frame]) -> Vec<u8> {
 
 #[test]
 fn frames_have_the_octets_of_the_specification() {
-    let data = Frame::Data { offset: 0x4000, octets: b"hey", last: false };
-    let end = Frame::Data { offset: 1, octets: b"", last: true };
+    let data = Frame::Data { stream: 0, offset: 0x4000, octets: b"hey", last: false };
+    let end = Frame::Data { stream: 3, offset: 1, octets: b"", last: true };
     let id = Frame::NewId { sequence: 5, retire_before: 4, id: [0xcc; 16] };
     let examples: [(Frame, &str); 13] = [
         (Frame::Padding { octets: 3 }, "000000"),
         (Frame::Ping, "01"),
-        (data, "048000400003686579"),
-        (end, "050100"),
-        (Frame::Boundary { offset: 64 }, "064040"),
-        (Frame::Window { offset: (1 << 62) - 1 }, "08ffffffffffffffff"),
+        (data, "04008000400003686579"),
+        (end, "05030100"),
+        (Frame::TotalWindow { octets: 64 }, "074040"),
+        (Frame::Window { stream: 64, offset: (1 << 62) - 1 }, "084040ffffffffffffffff"),
         (Frame::PathChallenge([1; 8]), "090101010101010101"),
         (Frame::PathResponse([2; 8]), "0a0202020202020202"),
         (id, "0b0504cccccccccccccccccccccccccccccccc"),
-        (Frame::Resume { restart: 1 << 63, delivered: 2, sent: 3 }, "0c80000000000000000203"),
+        (
+            Frame::Resume { restart: 1 << 63, stream: 1, delivered: 2, sent: 3 },
+            "0c8000000000000000010203",
+        ),
         (Frame::KeepAlive { seconds: 60 }, "0d3c"),
         (Frame::Close { reason: 0 }, "0e00"),
-        (Frame::Reset { offset: 7, reason: 1 }, "0f0701"),
+        (Frame::Reset { stream: 2, offset: 7, reason: 1 }, "0f020701"),
     ];
     for (frame, octets) in &examples {
         let octets = hex::decode(octets).unwrap();
@@ -53,8 +56,8 @@ fn frames_have_the_octets_of_the_specification() {
     }
     let all: Vec<Frame> = examples.iter().map(|(frame, _)| *frame).collect();
     assert_eq!(read(&written(&all)), Ok(all));
-    assert_eq!(data_overhead(0x4000, 3), 6);
-    assert_eq!(data_overhead(1, 0), 3);
+    assert_eq!(data_overhead(0, 0x4000, 3), 7);
+    assert_eq!(data_overhead(3, 1, 0), 4);
 }
 
 #[test]
@@ -108,15 +111,16 @@ fn wrong_frames_are_refused() {
     let wrong = [
         ("", "no frame at all"),
         ("03", "unknown type"),
-        ("07", "unknown type"),
+        ("06", "unknown type"),
         ("10", "unknown type"),
         ("bfffffff", "unknown type, large"),
         ("02050000 0600", "a run below 0"),
         ("02050001 01 0300 00", "a gap to 0 and below"),
         ("0205004041 00", "more ranges than there may be"),
-        ("040005 00", "data that ends early"),
-        ("04ffffffffffffffff0100", "data beyond the end of all streams"),
-        ("0400ffffffffffffffff00", "a length beyond all"),
+        ("04000005 00", "data that ends early"),
+        ("0400ffffffffffffffff0100", "data beyond the end of all streams"),
+        ("040000ffffffffffffffff00", "a length beyond all"),
+        ("04ffffffffffffffff000100", "a stream that cannot be"),
         ("0b0102cccccccccccccccccccccccccccccccc", "an id that retires itself"),
     ];
     for (octets, why) in wrong {
@@ -160,9 +164,9 @@ fn wrong_parameters_are_refused() {
 prop_compose! {
     fn any_parameters()(
         send_to: Option<[u8; 16]>, keep_alive_s: Option<u32>, receive_window: Option<u32>,
-        largest_datagram in proptest::option::of(1200u16..), suite in 0u8..3, boundaries: bool,
+        largest_datagram in proptest::option::of(1200u16..), suite in 0u8..3, boundaries: bool, streams: Option<u8>,
     ) -> Parameters {
-        Parameters { send_to, keep_alive_s, receive_window, largest_datagram, suite: Suite::from_bit(suite), boundaries }
+        Parameters { send_to, keep_alive_s, receive_window, largest_datagram, suite: Suite::from_bit(suite), boundaries, streams }
     }
 }
 

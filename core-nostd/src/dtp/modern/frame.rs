@@ -12,7 +12,7 @@ const PING: u64 = 1;
 const ACK: u64 = 2;
 const DATA: u64 = 4;
 const LAST_DATA: u64 = 5;
-const BOUNDARY: u64 = 6;
+const TOTAL_WINDOW: u64 = 7;
 const WINDOW: u64 = 8;
 const PATH_CHALLENGE: u64 = 9;
 const PATH_RESPONSE: u64 = 10;
@@ -86,8 +86,10 @@ pub enum Frame<'a> {
         /// Packets so far that came with the ECN mark of congestion.
         congestion_marks: u64,
     },
-    /// Octets of the stream.
+    /// Octets of a stream.
     Data {
+        /// The stream.
+        stream: u32,
         /// The place of the first octet in the stream.
         offset: u64,
         /// The octets.
@@ -95,13 +97,15 @@ pub enum Frame<'a> {
         /// No more follow.
         last: bool,
     },
-    /// A message ends before this octet.
-    Boundary {
-        /// The place in the stream.
-        offset: u64,
+    /// How many octets the peer may send on all streams together.
+    TotalWindow {
+        /// The number.
+        octets: u64,
     },
-    /// How far the peer may send.
+    /// How far the peer may send on a stream.
     Window {
+        /// The stream.
+        stream: u32,
         /// The place of the first octet that is too many.
         offset: u64,
     },
@@ -122,6 +126,8 @@ pub enum Frame<'a> {
     Resume {
         /// The restart whose keys are in use.
         restart: u64,
+        /// The stream that the numbers are of.
+        stream: u32,
         /// Octets that its application has got.
         delivered: u64,
         /// Octets that its application has given.
@@ -137,8 +143,10 @@ pub enum Frame<'a> {
         /// The application's reason, 0 for none.
         reason: u64,
     },
-    /// The sender gives its direction up.
+    /// The sender gives its direction of a stream up.
     Reset {
+        /// The stream.
+        stream: u32,
         /// Octets that it had sent.
         offset: u64,
         /// The application's reason.
@@ -175,7 +183,12 @@ impl<'a> Reader<'a> {
         1 + octets
     }
 
+    fn stream(&mut self) -> Result<u32, ModernError> {
+        u32::try_from(self.number()?).map_err(|_| ModernError::Frame)
+    }
+
     fn data(&mut self, last: bool) -> Result<Frame<'a>, ModernError> {
+        let stream = self.stream()?;
         let offset = self.number()?;
         let length = self.number()?;
         let octets = self.octets(length)?;
@@ -183,7 +196,7 @@ impl<'a> Reader<'a> {
         if offset + length >= VARINT_END {
             return Err(ModernError::Frame);
         }
-        Ok(Frame::Data { offset, octets, last })
+        Ok(Frame::Data { stream, offset, octets, last })
     }
 
     fn ack(&mut self) -> Result<Frame<'a>, ModernError> {
@@ -213,8 +226,8 @@ impl<'a> Reader<'a> {
             ACK => self.ack()?,
             DATA => self.data(false)?,
             LAST_DATA => self.data(true)?,
-            BOUNDARY => Frame::Boundary { offset: self.number()? },
-            WINDOW => Frame::Window { offset: self.number()? },
+            TOTAL_WINDOW => Frame::TotalWindow { octets: self.number()? },
+            WINDOW => Frame::Window { stream: self.stream()?, offset: self.number()? },
             PATH_CHALLENGE => Frame::PathChallenge(self.chunk()?),
             PATH_RESPONSE => Frame::PathResponse(self.chunk()?),
             NEW_ID => {
@@ -227,12 +240,17 @@ impl<'a> Reader<'a> {
             }
             RESUME => Frame::Resume {
                 restart: u64::from_be_bytes(self.chunk()?),
+                stream: self.stream()?,
                 delivered: self.number()?,
                 sent: self.number()?,
             },
             KEEP_ALIVE => Frame::KeepAlive { seconds: self.number()? },
             CLOSE => Frame::Close { reason: self.number()? },
-            RESET => Frame::Reset { offset: self.number()?, reason: self.number()? },
+            RESET => Frame::Reset {
+                stream: self.stream()?,
+                offset: self.number()?,
+                reason: self.number()?,
+            },
             _ => return Err(ModernError::Frame),
         })
     }
@@ -273,9 +291,9 @@ pub struct FrameWriter<'a> {
     octets: usize,
 }
 
-/// The octets that DATA of `length` octets at `offset` takes besides them.
-pub const fn data_overhead(offset: u64, length: usize) -> usize {
-    1 + varint::octets(offset) + varint::octets(length as u64)
+/// The octets that DATA of `length` octets at `offset` of a stream takes besides them.
+pub const fn data_overhead(stream: u32, offset: u64, length: usize) -> usize {
+    1 + varint::octets(stream as u64) + varint::octets(offset) + varint::octets(length as u64)
 }
 
 impl<'a> FrameWriter<'a> {
@@ -341,13 +359,13 @@ impl<'a> FrameWriter<'a> {
             Frame::Ack { ranges, delay, congestion_marks } => {
                 writer.ack_of(ranges.iter(), delay, congestion_marks)
             }
-            Frame::Data { offset, octets, last } => {
+            Frame::Data { stream, offset, octets, last } => {
                 let kind = if last { LAST_DATA } else { DATA };
-                writer.numbers(&[kind, offset, octets.len() as u64])?;
+                writer.numbers(&[kind, stream.into(), offset, octets.len() as u64])?;
                 writer.run(octets)
             }
-            Frame::Boundary { offset } => writer.numbers(&[BOUNDARY, offset]),
-            Frame::Window { offset } => writer.numbers(&[WINDOW, offset]),
+            Frame::TotalWindow { octets } => writer.numbers(&[TOTAL_WINDOW, octets]),
+            Frame::Window { stream, offset } => writer.numbers(&[WINDOW, stream.into(), offset]),
             Frame::PathChallenge(octets) => {
                 writer.number(PATH_CHALLENGE)?;
                 writer.run(&octets)
@@ -360,14 +378,38 @@ impl<'a> FrameWriter<'a> {
                 writer.numbers(&[NEW_ID, sequence, retire_before])?;
                 writer.run(&id)
             }
-            Frame::Resume { restart, delivered, sent } => {
+            Frame::Resume { restart, stream, delivered, sent } => {
                 writer.number(RESUME)?;
                 writer.run(&restart.to_be_bytes())?;
-                writer.numbers(&[delivered, sent])
+                writer.numbers(&[stream.into(), delivered, sent])
             }
             Frame::KeepAlive { seconds } => writer.numbers(&[KEEP_ALIVE, seconds]),
             Frame::Close { reason } => writer.numbers(&[CLOSE, reason]),
-            Frame::Reset { offset, reason } => writer.numbers(&[RESET, offset, reason]),
+            Frame::Reset { stream, offset, reason } => {
+                writer.numbers(&[RESET, stream.into(), offset, reason])
+            }
+        })
+    }
+
+    /// Appends DATA of `length` octets, which `fill` puts in their place.
+    ///
+    /// # Errors
+    /// [`ModernError::NoRoom`]; what was written before stays.
+    pub fn data_with(
+        &mut self,
+        stream: u32,
+        offset: u64,
+        length: usize,
+        last: bool,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), ModernError> {
+        self.whole(|writer| {
+            let kind = if last { LAST_DATA } else { DATA };
+            writer.numbers(&[kind, stream.into(), offset, length as u64])?;
+            let free = writer.buffer.get_mut(writer.octets..).ok_or(ModernError::NoRoom)?;
+            fill(free.get_mut(..length).ok_or(ModernError::NoRoom)?);
+            writer.octets += length;
+            Ok(())
         })
     }
 

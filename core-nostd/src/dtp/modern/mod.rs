@@ -5,17 +5,42 @@
 //! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`Parameters`] what its messages carry, and
 //! [`RetryKey`] makes and checks tokens; [`Frames`] and [`FrameWriter`] are what flow packets carry.
 //!
-//! These are sections 1 to 4 of the specification and the secrets of section 7. The state machine, recovery and tickets are not in this module.
+//! These are sections 1 to 4 of the specification and the secrets of section 7. [`Endpoint`] is sections 5 to 8: the state machine of
+//! both ends, recovery, congestion control, paths, streams and timers, in memory of the caller's and with no clock and no I/O of its own.
 
+mod active;
+mod bbr;
+mod congestion;
+mod cubic;
+mod endpoint;
+mod flow;
 mod frame;
+mod ids;
 mod keys;
 mod noise;
 mod packet;
 mod parameters;
+mod path;
 mod protect;
+mod random;
+mod ranges;
+mod recovery;
 mod replay;
 mod retry;
+mod rtt;
+mod stream;
+mod timers;
 mod varint;
+
+pub use active::Active;
+pub use congestion::Congestion;
+pub use endpoint::{
+    Config, Connect, Counter, Endpoint, Event, FlowId, Memory, StreamError, Transmit,
+};
+pub use flow::{CloseReason, Flow, MAX_STREAMS, Phase};
+pub use ids::{IdCipher, IdContent};
+pub use path::PathAddress;
+pub use recovery::Sent;
 
 pub use frame::{AckRange, AckRanges, Frame, FrameWriter, Frames, MAX_ACK_RANGES, data_overhead};
 pub use keys::{ResumeSecret, SessionSecrets, TrafficSecret};
@@ -26,7 +51,8 @@ pub use packet::{
 };
 pub use parameters::Parameters;
 pub use protect::{
-    INTEGRITY_LIMIT, Opened, Opener, REKEY_OCTETS, REKEY_PACKETS, Sealer, TAG_OCTETS,
+    INTEGRITY_LIMIT, Opened, Opener, REKEY_OCTETS, REKEY_PACKETS, Sealer, SleepingOpener,
+    SleepingSealer, TAG_OCTETS,
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow};
 pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
@@ -105,5 +131,31 @@ named_enum! {
         TokenExpired = "token_expired",
         /// The buffer has no room for what is to be written.
         NoRoom = "no_room",
+        /// Octets beyond what this end has said that it takes.
+        FlowControl = "flow_control",
+        /// Octets beyond the end of a stream, or another end than was said.
+        FinalSize = "final_size",
+        /// A frame about a stream that this end never opened.
+        Stream = "stream",
+        /// A stream more than this end takes at a time: the packet counts as lost.
+        StreamLimit = "stream_limit",
+        /// An acknowledgement of a packet that was never sent.
+        Acknowledgement = "acknowledgement",
+        /// No flow has this connection id.
+        UnknownFlow = "unknown_flow",
+        /// A client's key that is not in the list.
+        NotAuthorized = "not_authorized",
+        /// All places for flows are taken, and none has slept long enough to be given up.
+        TableFull = "table_full",
+        /// The address has as many flows as one may have.
+        AddressBudget = "address_budget",
+        /// All active parts are in use: the packet counts as lost.
+        NoActive = "no_active",
+        /// No room to remember one gap more: the packet counts as lost.
+        Gaps = "gaps",
+        /// More answers to handshakes wait to be sent than there is room for.
+        ReplyQueue = "reply_queue",
+        /// The handshake was answered with a demand for a token.
+        RetryDemanded = "retry_demanded",
     }
 }

@@ -9,6 +9,7 @@ const WINDOW: u8 = 3;
 const LARGEST_DATAGRAM: u8 = 4;
 const SUITE: u8 = 5;
 const BOUNDARIES: u8 = 6;
+const STREAMS: u8 = 7;
 
 /// Octets of id and length.
 const HEAD_OCTETS: usize = 2;
@@ -28,8 +29,10 @@ pub struct Parameters {
     pub largest_datagram: Option<u16>,
     /// The suite that the server has chosen.
     pub suite: Option<Suite>,
-    /// Message boundaries are kept.
+    /// Every message on a stream is preceded by its length, so that its boundaries are kept.
     pub boundaries: bool,
+    /// Streams opened by the peer that the end takes at a time.
+    pub streams: Option<u8>,
 }
 
 fn put<T>(place: &mut Option<T>, value: T) -> Result<(), ModernError> {
@@ -77,6 +80,10 @@ impl Parameters {
                         return Err(ModernError::Parameter);
                     }
                 }
+                STREAMS => {
+                    let [streams] = exact(value)?;
+                    put(&mut parameters.streams, streams)?;
+                }
                 _ => {}
             }
         }
@@ -116,6 +123,9 @@ impl Parameters {
         }
         if self.boundaries {
             written = parameter(BOUNDARIES, &[])?;
+        }
+        if let Some(streams) = self.streams {
+            written = parameter(STREAMS, &[streams])?;
         }
         let zeros = [0; MAX_PADDING_OCTETS - HEAD_OCTETS];
         while let Some(missing @ 1..) = least_octets.checked_sub(written) {

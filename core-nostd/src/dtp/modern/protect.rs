@@ -222,6 +222,105 @@ impl Sealer {
     }
 }
 
+/// What is kept of a [`Sealer`] while its flow sleeps; the phase's key is derived again.
+#[derive(Clone)]
+pub struct SleepingSealer {
+    secret: TrafficSecret,
+    header_key: [u8; KEY_OCTETS],
+    next_number: u64,
+    octets: u64,
+    packets: u32,
+    suite: Suite,
+    phase: bool,
+}
+
+impl SleepingSealer {
+    /// What there is to keep.
+    pub fn of(sealer: &Sealer) -> Self {
+        Self {
+            secret: sealer.secret.clone(),
+            header_key: sealer.header_key,
+            next_number: sealer.next_number,
+            octets: sealer.octets,
+            packets: sealer.packets,
+            suite: sealer.suite,
+            phase: sealer.phase,
+        }
+    }
+
+    /// The sealer again.
+    pub fn wake(&self) -> Sealer {
+        Sealer {
+            header_key: self.header_key,
+            key: PhaseKey::new(&self.secret),
+            secret: self.secret.clone(),
+            next_number: self.next_number,
+            octets: self.octets,
+            packets: self.packets,
+            suite: self.suite,
+            phase: self.phase,
+        }
+    }
+
+    /// The suite.
+    pub const fn suite(&self) -> Suite {
+        self.suite
+    }
+}
+
+impl Drop for SleepingSealer {
+    fn drop(&mut self) {
+        self.header_key.zeroize();
+    }
+}
+
+/// What is kept of an [`Opener`] while its flow sleeps. All numbers up to the highest count as opened then.
+#[derive(Clone)]
+pub struct SleepingOpener {
+    secret: TrafficSecret,
+    header_key: [u8; KEY_OCTETS],
+    failures: u64,
+    next: u64,
+    suite: Suite,
+    phase: bool,
+}
+
+impl SleepingOpener {
+    /// What there is to keep.
+    pub fn of(opener: &Opener) -> Self {
+        Self {
+            secret: opener.secret.clone(),
+            header_key: opener.header_key,
+            failures: opener.failures,
+            next: opener.window.highest().map_or(0, |highest| highest.saturating_add(1)),
+            suite: opener.suite,
+            phase: opener.phase,
+        }
+    }
+
+    /// The opener again.
+    pub fn wake(&self) -> Opener {
+        Opener {
+            header_key: self.header_key,
+            key: PhaseKey::new(&self.secret),
+            secret: self.secret.clone(),
+            previous: None,
+            // Lower numbers are refused, whatever their key.
+            first_of_phase: self.next,
+            failures: self.failures,
+            window: ReplayWindow::all_below(self.next),
+            suite: self.suite,
+            phase: self.phase,
+        }
+    }
+}
+
+impl Drop for SleepingOpener {
+    fn drop(&mut self) {
+        self.header_key.zeroize();
+    }
+}
+
 impl Drop for Sealer {
     fn drop(&mut self) {
         self.header_key.zeroize();
@@ -385,6 +484,23 @@ mod tests {
             }
             assert_eq!(sealer.next_number(), 8);
         }
+    }
+
+    #[test]
+    fn sleep_changes_nothing_but_that_old_numbers_are_refused() {
+        let (mut sealer, mut opener) = ends(Suite::ChaCha20Poly1305);
+        let mut late = seal(&mut sealer, b"late");
+        opener.open(&mut seal(&mut sealer, b"one")).unwrap();
+        sealer.rekey();
+        opener.open(&mut seal(&mut sealer, b"two")).unwrap();
+        let mut sealer = SleepingSealer::of(&sealer).wake();
+        let mut opener = SleepingOpener::of(&opener).wake();
+        assert_eq!(opener.open(&mut late), Err(ModernError::Replay));
+        let mut packet = seal(&mut sealer, b"three");
+        let opened = opener.open(&mut packet).unwrap();
+        assert_eq!((&packet[opened.payload], opened.number), (&b"three"[..], 8));
+        sealer.rekey();
+        assert!(opener.open(&mut seal(&mut sealer, b"four")).unwrap().rekeyed);
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl ReplayWindow {
         Self { next: 0, opened: [0; WORDS] }
     }
 
+    /// A window in which all numbers below `next` have opened.
+    pub const fn all_below(next: u64) -> Self {
+        Self { next, opened: [u64::MAX; WORDS] }
+    }
+
     /// The highest number that has opened.
     pub const fn highest(&self) -> Option<u64> {
         self.next.checked_sub(1)

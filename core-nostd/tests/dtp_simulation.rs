@@ -1,0 +1,58 @@
+//! Two endpoints of DTP's `modern` suite in simulated time, under everything that a network does to packets.
+//!
+//! Every run comes from a seed, which a failure prints: `DTP_SEED=n cargo test -p heddle-core --test dtp_simulation one_seed -- --nocapture`
+//! plays it again, with a trace. `DTP_SEEDS=10000` sets how many seeds are run.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod dtp_world;
+
+use dtp_world::{Outcome, Scenario, run};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_octet_once_and_in_order_or_a_named_error() {
+    let seeds = number("DTP_SEEDS").unwrap_or(30);
+    let first = number("DTP_FIRST").unwrap_or(0);
+    let (mut complete, mut errors, mut failures) = (0, 0, Vec::new());
+    for seed in first..first + seeds {
+        let scenario = Scenario::random(seed);
+        match run(&scenario, false) {
+            Ok(Outcome::Complete) => complete += 1,
+            Ok(Outcome::Ended(_)) => errors += 1,
+            Err(why) => failures.push(format!("seed {seed}: {why}")),
+        }
+    }
+    println!("{complete} complete, {errors} ended with a named error");
+    let some: Vec<_> = failures.iter().take(10).collect();
+    assert!(failures.is_empty(), "{} of {seeds} failed, among them {some:#?}", failures.len());
+    assert!(complete * 10 >= seeds * 6, "most runs complete: {complete} of {seeds}");
+}
+
+#[test]
+fn one_seed() {
+    let seed = number("DTP_SEED").unwrap_or(1);
+    let scenario = Scenario::random(seed);
+    let result = run(&scenario, number("DTP_SEED").is_some());
+    assert!(result.is_ok(), "seed {seed}: {result:?}\n{scenario:#?}");
+    assert_eq!(
+        format!("{:?}", run(&scenario, false)),
+        format!("{result:?}"),
+        "a seed plays the same again"
+    );
+}
+
+#[test]
+fn an_outage_of_two_hours_is_outlived() {
+    let mut scenario = Scenario::calm(7);
+    scenario.up = vec![300_000];
+    scenario.down = vec![300_000];
+    scenario.outages = vec![(0.15, 7200.0)];
+    scenario.new_address_after_outage = true;
+    for events in [true, false] {
+        scenario.events = events;
+        assert_eq!(run(&scenario, false), Ok(Outcome::Complete), "events: {events}");
+    }
+}
