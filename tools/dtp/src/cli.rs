@@ -1,0 +1,334 @@
+//! `heddle dtp`: files over a transport that outlives its network.
+
+use crate::files::{self, Progress};
+use crate::keys::{self, Key};
+use crate::{Congestion, Connector, DtpListener, DtpStream, Settings, Trust};
+use clap::{Args, Subcommand, ValueEnum};
+use heddle_core::dtp::modern::{Identity, Pattern};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Serve and fetch files over DTP, which outlives outages and changes of address.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a key pair: KEY (private) and KEY.pub
+    Keygen {
+        /// The file of the private key; it must not be there yet
+        key: PathBuf,
+    },
+    /// Serve the files of a directory
+    Serve(ServeArgs),
+    /// Fetch a file; a transfer that was cut off goes on
+    Get(GetArgs),
+    /// Send a file; a transfer that was cut off goes on
+    Put(PutArgs),
+}
+
+/// Control of congestion.
+#[derive(Copy, Clone, ValueEnum)]
+pub enum CongestionName {
+    /// RFC 9438
+    Cubic,
+    /// Version 3
+    Bbr,
+}
+
+impl From<CongestionName> for Congestion {
+    fn from(name: CongestionName) -> Self {
+        match name {
+            CongestionName::Cubic => Self::Cubic,
+            CongestionName::Bbr => Self::Bbr,
+        }
+    }
+}
+
+/// Arguments of `serve`.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// The directory
+    directory: PathBuf,
+    /// Address and port to listen at
+    #[arg(long, default_value = "[::]:4433")]
+    listen: SocketAddr,
+    /// The server's private key
+    #[arg(long, required_unless_present = "psk")]
+    key: Option<PathBuf>,
+    /// A file with a key of 64 hexadecimal digits that clients share
+    #[arg(long)]
+    psk: Option<PathBuf>,
+    /// Public keys of the clients that are let in, one a line; without it everybody is
+    #[arg(long, requires = "key")]
+    authorized: Option<PathBuf>,
+    /// Take files too
+    #[arg(long)]
+    writable: bool,
+    /// The longest silence that a client may ask for, in seconds
+    #[arg(long, default_value_t = 7 * 24 * 3600)]
+    keep_alive_cap: u64,
+    /// Flows at a time
+    #[arg(long, default_value_t = 1024)]
+    flows: usize,
+    /// Flows that transfer at the same time; each takes twice the buffer
+    #[arg(long, default_value_t = 16)]
+    active: usize,
+    /// Octets that are buffered for a flow, each way
+    #[arg(long, default_value_t = 4 << 20)]
+    buffer: usize,
+    /// Control of congestion
+    #[arg(long, value_enum, default_value_t = CongestionName::Cubic)]
+    congestion: CongestionName,
+    /// Print the flows and what was counted every so many seconds
+    #[arg(long)]
+    flows_every: Option<u64>,
+}
+
+/// Where the server is and how it is known.
+#[derive(Args)]
+pub struct ServerArgs {
+    /// host:port
+    server: String,
+    /// The server's public key, 64 hexadecimal digits
+    #[arg(long, conflicts_with = "psk")]
+    server_key: Option<String>,
+    /// A file with a key of 64 hexadecimal digits that the server shares
+    #[arg(long)]
+    psk: Option<PathBuf>,
+    /// Known servers, one `host:port key` a line
+    #[arg(long, env = "HEDDLE_KNOWN_SERVERS")]
+    known: Option<PathBuf>,
+    /// Trust a server that is not known, and remember its key
+    #[arg(long)]
+    trust_on_first_use: bool,
+    /// This client's private key
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Silence to be borne, in seconds
+    #[arg(long, default_value_t = 24 * 3600)]
+    keep_alive: u64,
+    /// Give up after so many seconds
+    #[arg(long)]
+    deadline: Option<u64>,
+    /// Control of congestion
+    #[arg(long, value_enum, default_value_t = CongestionName::Cubic)]
+    congestion: CongestionName,
+    /// No progress bar
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Arguments of `get`.
+#[derive(Args)]
+pub struct GetArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The file's name at the server
+    name: String,
+    /// Where to put it; the last part of its name by default
+    target: Option<PathBuf>,
+}
+
+/// Arguments of `put`.
+#[derive(Args)]
+pub struct PutArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The file
+    source: PathBuf,
+    /// Its name at the server; the last part of its own by default
+    name: Option<String>,
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// In a sentence.
+pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
+    match command {
+        Command::Keygen { key } => {
+            let public = keys::generate(key).map_err(|error| at(key, error))?;
+            writeln!(out, "{}", hex::encode(public))
+        }
+        Command::Serve(args) => serve(args, out),
+        Command::Get(args) => {
+            let target = match (&args.target, Path::new(&args.name).file_name()) {
+                (Some(target), _) => target.clone(),
+                (None, Some(name)) => name.into(),
+                (None, None) => return Err(invalid("the name has no last part")),
+            };
+            let (stream, deadline) = connect(&args.server)?;
+            let bar = bar(&args.server);
+            let octets = files::get(&stream, &args.name, &target, deadline, &mut |progress| {
+                show(&bar, progress)
+            })?;
+            bar.finish_and_clear();
+            writeln!(out, "{octets} octets in {}", target.display())
+        }
+        Command::Put(args) => {
+            let name = match (&args.name, args.source.file_name()) {
+                (Some(name), _) => name.clone(),
+                (None, Some(name)) => name.to_string_lossy().into_owned(),
+                (None, None) => return Err(invalid("the file's name has no last part")),
+            };
+            let (stream, deadline) = connect(&args.server)?;
+            let bar = bar(&args.server);
+            let octets = files::put(&stream, &args.source, &name, deadline, &mut |progress| {
+                show(&bar, progress)
+            })?;
+            bar.finish_and_clear();
+            writeln!(out, "{octets} octets sent as {name}")
+        }
+    }
+}
+
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, text.to_owned())
+}
+
+fn shared_key(path: &Path) -> io::Result<Key> {
+    keys::read_private(path).map_err(|error| at(path, error))
+}
+
+fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
+    if !args.directory.is_dir() {
+        return Err(invalid(&format!("{}: no directory", args.directory.display())));
+    }
+    let private = args.key.as_deref().map(shared_key).transpose()?;
+    let pre_shared = args.psk.as_deref().map(shared_key).transpose()?;
+    let authorized = match &args.authorized {
+        Some(path) => keys::read_authorized(path)?,
+        None => Vec::new(),
+    };
+    let mut patterns = Vec::new();
+    if private.is_some() && args.authorized.is_some() {
+        patterns.push(Pattern::KnownServerClientKey);
+    } else if private.is_some() {
+        patterns.extend([Pattern::KnownServer, Pattern::UnknownServer]);
+    }
+    if pre_shared.is_some() {
+        patterns.push(Pattern::PreShared);
+    }
+    let settings = Settings {
+        flows: args.flows,
+        actives: args.active,
+        buffer: args.buffer,
+        congestion: args.congestion.into(),
+        keep_alive_cap: Duration::from_secs(args.keep_alive_cap),
+        identity: Identity { private, server: None, pre_shared },
+        patterns,
+        authorized,
+        ..Settings::default()
+    };
+    let listener = DtpListener::bind(args.listen, &settings)?;
+    if let Some(private) = &private {
+        writeln!(out, "key {}", hex::encode(keys::public(private)))?;
+    }
+    writeln!(out, "serving {} at {}", args.directory.display(), listener.local_addr())?;
+    out.flush()?;
+    if let Some(seconds) = args.flows_every {
+        let endpoint = listener.endpoint().clone();
+        std::thread::Builder::new().name("flows".into()).spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_secs(seconds.max(1)));
+                for flow in endpoint.flows() {
+                    let (slot, generation) = flow.id;
+                    eprintln!(
+                        "flow {slot}.{generation} {} {:?} keep-alive {} s",
+                        flow.peer,
+                        flow.phase,
+                        flow.keep_alive.as_secs()
+                    );
+                }
+                let counted = endpoint.counters().into_iter().filter(|(_, count)| *count > 0);
+                let counted: Vec<String> =
+                    counted.map(|(name, count)| format!("{name} {count}")).collect();
+                eprintln!("{}", counted.join(", "));
+            }
+        })?;
+    }
+    loop {
+        let (stream, peer) = listener.accept()?;
+        let (root, writable) = (args.directory.clone(), args.writable);
+        std::thread::Builder::new().name("serve".into()).spawn(move || {
+            match files::serve(&stream, &root, writable) {
+                Ok(request) => tracing::info!(%peer, request, "served"),
+                Err(error) => tracing::warn!(%peer, %error, "not served"),
+            }
+        })?;
+    }
+}
+
+fn default_known() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME")?;
+    Some(Path::new(&home).join(".config/heddle/known-servers"))
+}
+
+fn connect(args: &ServerArgs) -> io::Result<(DtpStream, Option<Instant>)> {
+    let deadline = args.deadline.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let addresses: Vec<SocketAddr> = args
+        .server
+        .to_socket_addrs()
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", args.server)))?
+        .collect();
+    let known_path = args.known.clone().or_else(default_known);
+    let known =
+        known_path.as_deref().map_or(Ok(None), |path| keys::known_server(path, &args.server))?;
+    let trust = match (&args.server_key, &args.psk, known) {
+        (Some(text), _, _) => Trust::Key(keys::from_text(text)?),
+        (_, Some(path), _) => Trust::PreShared(shared_key(path)?),
+        (_, _, Some(key)) => Trust::Key(key),
+        _ if args.trust_on_first_use => {
+            let server = args.server.clone();
+            Trust::Ask(Arc::new(move |key| {
+                eprintln!("{server} shows the key {}: trusted from now on", hex::encode(key));
+                match &known_path {
+                    Some(path) => keys::remember_server(path, &server, &key)
+                        .inspect_err(|error| eprintln!("cannot remember it: {error}"))
+                        .is_ok(),
+                    None => true,
+                }
+            }))
+        }
+        _ => {
+            return Err(invalid(&format!(
+                "{} is not known: give --server-key, --psk, or --trust-on-first-use to take whatever key it shows",
+                args.server
+            )));
+        }
+    };
+    let settings = Settings {
+        flows: 8,
+        actives: 4,
+        congestion: args.congestion.into(),
+        ..Settings::default()
+    };
+    let mut connector = Connector::with_settings(trust, &settings)?;
+    connector.private = args.key.as_deref().map(shared_key).transpose()?;
+    connector.keep_alive = Duration::from_secs(args.keep_alive);
+    Ok((connector.connect(&addresses[..])?, deadline))
+}
+
+fn bar(args: &ServerArgs) -> ProgressBar {
+    if args.quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    let style = "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec} {msg}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+    bar.set_message(if progress.waiting { "waiting for network" } else { "" });
+}
