@@ -219,7 +219,7 @@ fn wild_addresses_fault() {
 
 #[test]
 fn the_context_has_its_fields() {
-    let fields = [(0x71, 0, 3), (0x61, 4, 7), (0x71, 8, 255), (0x61, 12, 300), (0x79, 16, 61)];
+    let fields = [(0x71, 0, 3), (0x61, 4, 8), (0x71, 8, 255), (0x61, 12, 300), (0x79, 16, 61)];
     for (code, offset, expected) in fields {
         let program = Program::load(&octets(&[i(code, 0, 1, offset, 0), EXIT])).unwrap();
         assert_eq!(run(&Interpreter, &program, &[9; 300], &[5; 61]), Ok(expected));

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 
 /// Octets of a program's stack.
 pub const STACK: i64 = 512;
+/// How often a block may be looked at again, on average, before its loops are too involved. Each time something less is known.
+const VISITS: usize = 64;
 /// Double words of it.
 const SLOTS: usize = 64;
 
@@ -89,7 +91,9 @@ pub fn accesses(code: &[Instruction], graph: &Graph) -> Result<Vec<Option<Access
     }
     // Until nothing changes: states only lose knowledge, so it ends.
     let mut waiting = BTreeSet::from([0]);
+    let mut visits = graph.blocks.len() * VISITS;
     while let Some(number) = waiting.pop_first() {
+        visits = visits.checked_sub(1).ok_or(ProgramError::TooInvolved)?;
         let (Some(block), Some(Some(state))) = (graph.blocks.get(number), states.get(number))
         else {
             continue;

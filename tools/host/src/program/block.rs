@@ -16,7 +16,7 @@
 //! | offset in the context | what |
 //! |---|---|
 //! | 0 | u8 the table |
-//! | 4 | u32 the port that the packet came in on |
+//! | 4 | u32 the port that the packet came in on, by its OpenFlow number: from 1 on, 0xffff_fffd for the controller |
 //! | 8 | u8 octets of the parameter; 255 where it has more |
 //! | 12 | u32 octets of the parameter |
 //! | 16 | u64 octets of the packet |
@@ -54,6 +54,9 @@ pub(super) const AT_SCRATCH: i16 = 32;
 pub(super) const AT_STACK_END: i16 = 672;
 /// Where in a block the context is.
 pub(super) const AT_CONTEXT: i16 = 672;
+
+/// The controller as a port (OpenFlow 1.3.5, A.2.1).
+const CONTROLLER: u32 = 0xffff_fffd;
 
 /// Words before the parameter.
 const HEAD: usize = 89;
@@ -112,7 +115,10 @@ impl Block {
         self.set(word(AT_PACKET), packet.as_ptr().expose_provenance() as u64);
         self.set(word(AT_LENGTH), length);
         self.set(word(AT_FAULT), 0);
-        let in_port = u32::from(place.in_port.0);
+        let in_port = match place.in_port.0 {
+            u8::MAX => CONTROLLER,
+            port => u32::from(port) + 1,
+        };
         self.set(word(AT_CONTEXT), native(&[place.table, 0, 0, 0], &in_port.to_ne_bytes()));
         self.set(word(AT_CONTEXT) + 2, length);
         Some(Armed { block: self, packet })

@@ -24,6 +24,9 @@ use std::collections::BTreeMap;
 /// Octets that one comparison covers, at most.
 const WIDEST: i64 = 4096;
 
+/// Pointers whose comparisons are remembered at a time.
+const REMEMBERED: usize = 64;
+
 /// Distances from a pointer's base that have been compared on every way to here.
 type Compared = BTreeMap<(Region, Base), (i64, i64)>;
 
@@ -301,6 +304,9 @@ impl Writer<'_> {
                     self.moving(instruction, region, (from, to), place, covered);
                 }
                 if !covered && base != Base::Unnamed {
+                    if self.compared.len() >= REMEMBERED {
+                        self.compared.retain(|(_, base), _| *base == Base::Begin);
+                    }
                     let known = self.compared.entry((region, base)).or_insert((from, to));
                     // Two ranges that do not touch say nothing of what is between them: the new one is kept.
                     *known = if known.0 <= to && from <= known.1 {

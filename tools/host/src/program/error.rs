@@ -72,6 +72,9 @@ pub enum ProgramError {
         /// How many there are.
         instructions: usize,
     },
+    /// Loops in loops in loops.
+    #[error("the program's loops are too involved to be followed")]
+    TooInvolved,
     /// Too many branches.
     #[error(
         "with its bounds checks the program has {branches} branches, and {} is the most",

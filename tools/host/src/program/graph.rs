@@ -78,15 +78,23 @@ impl Graph {
     }
 
     fn find_live(&mut self, code: &[Instruction]) {
+        // What a block needs itself, and what it needs not because it writes it first.
+        let own: Vec<(Registers, Registers)> = self
+            .blocks
+            .iter()
+            .map(|block| {
+                let instructions = code.get(block.start..block.end).unwrap_or_default();
+                instructions.iter().rev().fold((0, 0), |(needed, written), instruction| {
+                    let (read, write) = (reads(*instruction), writes(*instruction));
+                    (needed & !write | read, written | write)
+                })
+            })
+            .collect();
         loop {
             let mut changed = false;
-            for index in (0..self.blocks.len()).rev() {
+            for (index, (needed, written)) in own.iter().enumerate().rev() {
                 let Some(block) = self.blocks.get(index) else { continue };
-                let mut live = self.live_out(block);
-                for instruction in code.get(block.start..block.end).unwrap_or_default().iter().rev()
-                {
-                    live = live & !writes(*instruction) | reads(*instruction);
-                }
+                let live = needed | self.live_out(block) & !written;
                 if let Some(block) = self.blocks.get_mut(index)
                     && block.live != live
                 {

@@ -205,7 +205,7 @@ pub fn meaning(code: &[Instruction], parameter: &[u8], packet: &[u8]) -> Option<
     const STACK: u64 = 0x6000_0000;
     let mut context = vec![0; 40];
     context[0] = PLACE.table;
-    context[4..8].copy_from_slice(&u32::from(PLACE.in_port.0).to_le_bytes());
+    context[4..8].copy_from_slice(&(u32::from(PLACE.in_port.0) + 1).to_le_bytes());
     context[8] = parameter.len().min(255) as u8;
     context[12..16].copy_from_slice(&(parameter.len() as u32).to_le_bytes());
     context[16..24].copy_from_slice(&(packet.len() as u64).to_le_bytes());
