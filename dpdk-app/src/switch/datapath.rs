@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as Clock};
 
+use dpdk::Tsc;
 use heddle_core::flow::{
     Action, Bucket, Flow, FlowTable, GroupError, GroupKind, Groups, Instructions, Match, PacketIn,
     RuleId, TableError,
@@ -27,8 +28,14 @@ use super::orders::{GroupChange, Insertion, Order, OrderSender, PacketOut};
 use super::packet_ins::PacketInReceiver;
 use crate::published::Published;
 
-/// Counters of rules that are older are asked for anew.
+/// Counters of rules that are older are asked for anew, unless reading them took long.
 const FRESH: Duration = Duration::from_millis(20);
+
+/// However long reading took, older ones are not used.
+const STALE: Duration = Duration::from_secs(1);
+
+/// Workers spend one part of so many of their time on counters, at most.
+const READING_PART: u32 = 20;
 
 /// The control thread's ends of the ways to and from one worker.
 #[derive(Debug)]
@@ -39,6 +46,15 @@ pub struct ControlEnds {
     pub counters: CounterReader,
     /// Its frames for the controllers.
     pub packet_ins: PacketInReceiver,
+}
+
+/// The last reading of the rules' counters.
+#[derive(Copy, Clone)]
+struct Reading {
+    /// When it was asked for: everything before then is in it.
+    asked: Instant,
+    /// When a new one is to be asked for.
+    good_until: Clock,
 }
 
 /// All workers of a switch.
@@ -55,7 +71,8 @@ pub struct Workers {
     links: Links,
     link_changes: VecDeque<LinkChange>,
     published: Arc<Published>,
-    read_at: Cell<Option<Clock>>,
+    tsc: Tsc,
+    reading: Cell<Option<Reading>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -67,6 +84,8 @@ pub struct WorkersParts {
     pub links: Links,
     /// Where the workers publish their counters.
     pub published: Arc<Published>,
+    /// The workers' clock, which is the agent's too.
+    pub tsc: Tsc,
     /// Set when the workers stop: nothing waits for them then.
     pub stop: Arc<AtomicBool>,
 }
@@ -74,7 +93,7 @@ pub struct WorkersParts {
 impl Workers {
     /// The workers of a switch that has no rule yet.
     pub fn new(switch: &config::Switch, parts: WorkersParts, secret: u64) -> Self {
-        let WorkersParts { ends, links, published, stop } = parts;
+        let WorkersParts { ends, links, published, tsc, stop } = parts;
         let workers = ends.len();
         Self {
             tables: FlowTable::new(memory::tables(switch), secret),
@@ -87,7 +106,8 @@ impl Workers {
             links,
             link_changes: VecDeque::new(),
             published,
-            read_at: Cell::new(None),
+            tsc,
+            reading: Cell::new(None),
             stop,
         }
     }
@@ -137,14 +157,19 @@ impl Workers {
         Arc::clone(&self.instructions)
     }
 
-    /// Has the workers copy their counters, unless they have lately.
-    fn read(&self) {
-        if self.read_at.get().is_some_and(|at| at.elapsed() < FRESH) {
-            return;
+    /// Has the workers copy their counters, unless they have lately. The time until which everything is counted.
+    fn read(&self) -> Instant {
+        let began = Clock::now();
+        if let Some(reading) = self.reading.get().filter(|reading| began < reading.good_until) {
+            return reading.asked;
         }
+        let asked = Instant::from_nanos(self.tsc.nanoseconds());
         self.ends.iter().for_each(|worker| worker.counters.ask(self.places));
         self.ends.iter().for_each(|worker| worker.counters.wait(&self.stop));
-        self.read_at.set(Some(Clock::now()));
+        let took = began.elapsed();
+        let good_for = (took * READING_PART).clamp(FRESH, STALE);
+        self.reading.set(Some(Reading { asked, good_until: began + good_for }));
+        asked
     }
 
     fn put_group(
@@ -196,9 +221,11 @@ impl Datapath for Workers {
 
     fn counters(&self, id: RuleId) -> Option<FlowCounters> {
         let added = self.tables.rule(id)?.added();
-        self.read();
+        let asked = self.read();
+        // A packet may have come since the reading: a rule has not been idle for longer than it was then.
+        let since = Instant::from_nanos(self.tsc.nanoseconds()).since(asked);
         let none = FlowCounters { packets: 0, octets: 0, added, used: added };
-        Some(self.ends.iter().filter_map(|worker| worker.counters.get(id)).fold(
+        let sum = self.ends.iter().filter_map(|worker| worker.counters.get(id)).fold(
             none,
             |sum, counted| FlowCounters {
                 packets: sum.packets.saturating_add(counted.packets),
@@ -206,7 +233,8 @@ impl Datapath for Workers {
                 used: sum.used.max(counted.used),
                 ..sum
             },
-        ))
+        );
+        Some(FlowCounters { used: sum.used.after(since), ..sum })
     }
 
     fn add_group(

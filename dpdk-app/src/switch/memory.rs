@@ -6,10 +6,26 @@ use heddle_core::flow::{
 };
 use heddle_core::ndn::FragmentFlow;
 use heddle_host::config::Switch;
+use rustix::mm::{Advice, madvise};
 
-/// So many of what `make` makes, for as long as the process lives.
+/// Octets of a large page.
+const PAGE_OCTETS: usize = 2 << 20;
+
+/// So many of what `make` makes, for as long as the process lives. Where that is much it lies in large pages, if the kernel has
+/// them: looking a name up in a million touches other pages each time.
 fn places<T>(count: u32, make: impl Fn() -> T) -> &'static mut [T] {
-    Vec::leak((0..count).map(|_| make()).collect())
+    let mut places = Vec::<T>::with_capacity(count as usize);
+    let begin = places.as_ptr().addr();
+    let from = begin.next_multiple_of(PAGE_OCTETS);
+    let end = begin + places.capacity() * size_of::<T>();
+    if end > from + PAGE_OCTETS {
+        let pointer = places.as_mut_ptr().with_addr(from).cast();
+        // SAFETY: the range lies within memory that the vector owns, and the advice changes how it is mapped, not what is in it.
+        // A kernel without large pages refuses, which does no harm.
+        let _ = unsafe { madvise(pointer, end - from, Advice::LinuxHugepage) };
+    }
+    places.extend((0..count).map(|_| make()));
+    places.leak()
 }
 
 /// Memory for rules, as much as `switch` says.

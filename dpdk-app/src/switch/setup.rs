@@ -68,6 +68,7 @@ impl Engine<SwitchNode> {
         parts: Parts,
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Workers), EngineError> {
+        let tsc = Tsc::new(&parts.eal);
         let mut nodes = Vec::new();
         let mut ends = Vec::new();
         for _ in &config.engine.lcores {
@@ -91,6 +92,7 @@ impl Engine<SwitchNode> {
             ends,
             links: Links::new(engine.take_ports(), &config.ports),
             published: engine.published(),
+            tsc,
             stop: Arc::clone(stop),
         };
         Ok((engine, Workers::new(switch, parts, secret())))
