@@ -6,10 +6,13 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use common::controlled::{self, output, under, with_controlled};
 use common::{C, config, flow, interest, name, sending, start, until, with_switch};
+use dpdk::{Eal, Mempool};
 use heddle_core::flow::{Action, Output};
 use heddle_core::node::Instant;
 use heddle_openflow::datapath::Datapath;
+use heddle_openflow::{Body, FlowFilter, FlowMod, Match};
 
 /// Prefixes in the table: a million where the compiler optimises.
 const MANY: u32 = if cfg!(debug_assertions) { 30_000 } else { 1_000_000 };
@@ -18,8 +21,15 @@ const MANY: u32 = if cfg!(debug_assertions) { 30_000 } else { 1_000_000 };
 #[test]
 fn many_prefixes_come_and_go_under_traffic() {
     let (eal, pool) = start(2, 128);
+    by_the_control_thread_s_own_calls(&eal, &pool);
+    by_a_controller_s_messages(&eal, &pool);
+    assert_eq!(pool.in_use(), 0, "every mbuf came home");
+}
+
+/// At two workers.
+fn by_the_control_thread_s_own_calls(eal: &Eal, pool: &Mempool) {
     let config = config("[0, 1]", &format!("max_flows = {}\nmax_name_octets = 600", MANY + 8));
-    let stats = with_switch(&eal, &pool, &config, |workers, hosts| {
+    let stats = with_switch(eal, pool, &config, |workers, hosts| {
         let [a, b, c] = hosts;
         let now = Instant::from_nanos(1);
         let to_c = sending(&[Action::Output(Output::Port(C))]);
@@ -72,5 +82,54 @@ fn many_prefixes_come_and_go_under_traffic() {
     assert_eq!(stats.counters["switch_orders"], u64::from(MANY) * 4 + 2);
     assert_eq!(stats.ports["c"].tx_frames, stats.ports["a"].rx_frames + stats.ports["b"].rx_frames);
     assert_eq!(stats.ports["c"].tx_dropped, 0);
+    assert_eq!(stats.counters["flow_no_match"], 0);
+}
+
+/// A controller sends as fast as the switch takes it, and reads the answers when it is done.
+fn by_a_controller_s_messages(eal: &Eal, pool: &Mempool) {
+    let many = MANY / 5;
+    let config = config("[0]", &format!("max_flows = {}\nmax_name_octets = 600", many + 8));
+    let stats = with_controlled(
+        eal,
+        pool,
+        &config,
+        |_| {},
+        move |bench| {
+            let mut client = bench.client();
+            let flow_mod = |components: &[&str]| {
+                Body::FlowMod(controlled::flow(5, vec![under(components)], vec![output(3)]))
+            };
+            client.change(flow_mod(&["traffic"])).unwrap();
+            let (is_over, carried) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let [a, _, c] = &mut bench.hosts;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        (0..32).for_each(|_| a.send(&interest(&["traffic", "1"])));
+                        // None is lost, or this waits in vain.
+                        c.wait_for(32);
+                        carried.fetch_add(32, Ordering::Relaxed);
+                    }
+                });
+                for number in 0..many {
+                    client.send(flow_mod(&["a", "prefix", &number.to_string()])).unwrap();
+                    if number % (many / 10) == 0 {
+                        let before = carried.load(Ordering::Relaxed);
+                        until("traffic", || carried.load(Ordering::Relaxed) > before);
+                    }
+                }
+                client.barrier().unwrap();
+                // All of them, by one message.
+                let all = Match { fields: vec![under(&["a"])] };
+                client.send(Body::FlowMod(FlowMod::delete_all(0, all))).unwrap();
+                client.barrier().unwrap();
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let flows = client.flows(FlowFilter::covering(Match::default())).unwrap();
+            assert_eq!(flows.len(), 1);
+        },
+    );
+    assert_eq!(stats.counters["switch_orders"], u64::from(many) * 2 + 1);
+    assert_eq!(stats.ports["c"].tx_frames, stats.ports["a"].rx_frames);
     assert_eq!(stats.counters["flow_no_match"], 0);
 }
