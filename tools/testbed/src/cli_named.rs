@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::hosts::receive::sha256;
 use crate::report::{named_control_table, named_picture, named_table};
-use crate::schemes::named::{Matching, Mode, NamedOptions, NamedReport, Places, Sites, run_named};
+use crate::schemes::named::{
+    ControllerKind, Matching, Mode, NamedOptions, NamedReport, Places, Sites, SwitchKind, run_named,
+};
 use crate::schemes::programs_beside_this_one;
 use crate::shutdown::Shutdown;
 use crate::units;
@@ -23,6 +25,12 @@ pub struct NamedArgs {
     /// How switches find names; by default by a program in proactive mode, as the seed's did, and by their own look-up in reactive mode
     #[arg(long, value_enum)]
     matching: Option<MatchingName>,
+    /// Whose controller
+    #[arg(long, value_enum, default_value = "heddle")]
+    controller: ControllerName,
+    /// Whose switches
+    #[arg(long, value_enum, default_value = "heddle")]
+    switches: SwitchName,
     /// Octets of the file that each site publishes
     #[arg(long, value_name = "OCTETS", default_value = "10MB", value_parser = units::octets)]
     size: u64,
@@ -58,6 +66,24 @@ enum MatchingName {
     Name,
     /// By a program that the controller sends
     Program,
+}
+
+/// Whose controller.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+enum ControllerName {
+    /// `heddle controller`
+    Heddle,
+    /// The same application in os-ken
+    OsKen,
+}
+
+/// Whose switches.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+enum SwitchName {
+    /// `heddle-dpdk`
+    Heddle,
+    /// Open vSwitch: it knows no names, so that it asks about each Interest
+    OpenVswitch,
 }
 
 /// Everything about a run, as JSON.
@@ -120,11 +146,24 @@ pub fn run(args: &NamedArgs, prefix: &str, shutdown: &Shutdown) -> Result<()> {
             (Some(MatchingName::Program), _) | (None, Mode::Proactive) => Matching::Program,
         };
         let how = match matching {
+            _ if args.switches == SwitchName::OpenVswitch => "switches ask about each Interest",
             Matching::Name => "switches look names up",
             Matching::Program => "a program of the controller's finds names",
         };
         println!("{}: {how}", mode.name());
-        let options = NamedOptions { mode: *mode, matching, pings: args.pings };
+        let options = NamedOptions {
+            mode: *mode,
+            matching,
+            controller: match args.controller {
+                ControllerName::Heddle => ControllerKind::Heddle,
+                ControllerName::OsKen => ControllerKind::OsKen,
+            },
+            switches: match args.switches {
+                SwitchName::Heddle => SwitchKind::Heddle,
+                SwitchName::OpenVswitch => SwitchKind::OpenVswitch,
+            },
+            pings: args.pings,
+        };
         let tell = |what: &str| println!("  {what}");
         let report = run_named(&sites, &places, &options, (&file, &right), shutdown, tell)?;
         println!("\n{}", named_table(&report));

@@ -59,7 +59,7 @@ pub fn named_control_table(reports: &[NamedReport]) -> String {
             report.mode.name().to_owned(),
             flows.join(" + "),
             host_units::count(report.interests_at_controller),
-            host_units::count(report.interests_expected),
+            report.interests_expected.map_or_else(|| "each".to_owned(), host_units::count),
             host_units::count(report.announcements),
         ]
     });

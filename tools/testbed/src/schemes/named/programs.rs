@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::NamedOptions;
 use super::sites::{CONTROLLER, CONTROLLER_PORT, GATEWAY, SITES, Site, Sites};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -29,6 +30,14 @@ const SCRIPTS: [(&str, &str); 6] = [
     ("ping.mjs", include_str!("../../../named/ping.mjs")),
     ("ping.py", include_str!("../../../named/ping.py")),
     ("announce.py", include_str!("../../../named/announce.py")),
+];
+
+/// The application for os-ken.
+const OS_KEN: [(&str, &str); 4] = [
+    ("run.py", include_str!("../../../../openflow/os-ken/run.py")),
+    ("islands.py", include_str!("../../../../openflow/os-ken/islands.py")),
+    ("ndn.py", include_str!("../../../../openflow/os-ken/ndn.py")),
+    ("oxm.py", include_str!("../../../../openflow/os-ken/oxm.py")),
 ];
 
 /// The program that finds names, for switches.
@@ -62,6 +71,26 @@ pub enum Matching {
     Name,
     /// By a program that the controller sends.
     Program,
+}
+
+/// Whose controller.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControllerKind {
+    /// `heddle controller`.
+    Heddle,
+    /// The same application in os-ken.
+    OsKen,
+}
+
+/// Whose switches.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchKind {
+    /// `heddle-dpdk`.
+    Heddle,
+    /// Open vSwitch, which knows no names.
+    OpenVswitch,
 }
 
 /// Where programs are and where their files go.
@@ -128,15 +157,14 @@ impl Places {
 pub fn start_controller(
     sites: &Sites,
     places: &Places,
-    mode: Mode,
-    matching: Matching,
+    NamedOptions { mode, matching, controller, .. }: &NamedOptions,
     shutdown: &Shutdown,
 ) -> Result<Process> {
     let mut text = format!(
         "mode = \"{}\"\nlisten = [\"tcp:{CONTROLLER}:{CONTROLLER_PORT}\"]\ngateway = \"{GATEWAY}\"\nhold_ms = 10000\necho_ms = 2000\n",
         mode.name()
     );
-    if matching == Matching::Program {
+    if *matching == Matching::Program {
         let elf = places.directory.join("ndn-prefix.o");
         std::fs::write(&elf, NDN_PREFIX).map_err(Error::at("write", &elf))?;
         text +=
@@ -152,11 +180,28 @@ pub fn start_controller(
         );
     }
     let path = places.write(&format!("controller-{}.toml", mode.name()), &text)?;
-    let state = places.directory.join(format!("controller-{}.state", mode.name()));
-    let mut command = Command::new(program(&places.programs, "heddle")?);
-    command.args(["controller", "--json", "--config"]).arg(path).arg("--state").arg(state);
+    let (command, word) = match controller {
+        ControllerKind::Heddle => {
+            let state = places.directory.join(format!("controller-{}.state", mode.name()));
+            let mut command = Command::new(program(&places.programs, "heddle")?);
+            command.args(["controller", "--json", "--config"]).arg(path).arg("--state").arg(state);
+            (command, "ready")
+        }
+        ControllerKind::OsKen => {
+            let scripts = places.applications.join("os-ken-application");
+            std::fs::create_dir_all(&scripts).map_err(Error::at("make", &scripts))?;
+            for (name, text) in OS_KEN {
+                let path = scripts.join(name);
+                std::fs::write(&path, text).map_err(Error::at("write", &path))?;
+            }
+            let mut command = Command::new(places.applications.join("os-ken/bin/python"));
+            command.arg(scripts.join("run.py")).arg("--config").arg(path);
+            command.arg("--listen").arg(format!("{CONTROLLER}:{CONTROLLER_PORT}"));
+            (command, "instantiating app os_ken.controller.ofp_handler")
+        }
+    };
     let mut process = places.start("controller", &sites.controller(), command)?;
-    process.wait_for("ready", READY_WITHIN, shutdown)?;
+    process.wait_for(word, READY_WITHIN, shutdown)?;
     Ok(process)
 }
 
