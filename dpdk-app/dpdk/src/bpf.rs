@@ -17,6 +17,7 @@ use dpdk_sys::{
 use heddle_host::program::{Armed, Backend, Instruction, Interpreter, Machine, Program};
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Octets that blocks and packets are declared to have: more than a distance in a confined program can be, which is 31 bits and an offset.
 const DECLARED: usize = (1 << 31) + (1 << 16);
@@ -48,15 +49,23 @@ impl Backend for Compiler {
     }
 }
 
-/// One compiled program.
+/// The code of a compiled program.
 #[derive(Debug)]
-struct Compiled {
+struct Code {
     bpf: NonNull<rte_bpf>,
     function: unsafe extern "C" fn(*mut c_void) -> u64,
 }
 
 // SAFETY: the handle refers to memory of its own that is never written again and that any thread may free; the function is code in it.
-unsafe impl Send for Compiled {}
+unsafe impl Send for Code {}
+// SAFETY: the function writes to its stack and to the block that it is given only, so several threads may run it at once.
+unsafe impl Sync for Code {}
+
+/// One compiled program.
+#[derive(Clone, Debug)]
+struct Compiled {
+    code: Arc<Code>,
+}
 
 impl Compiled {
     /// Compiles one of a [`Program`]'s texts.
@@ -96,7 +105,7 @@ impl Compiled {
         // SAFETY: the handle is the one just made and `jit` a place for the answer.
         unsafe { dpdk_sys::rte_bpf_get_jit(bpf.as_ptr(), &raw mut jit) };
         match jit.func {
-            Some(function) => Ok(Self { bpf, function }),
+            Some(function) => Ok(Self { code: Arc::new(Code { bpf, function }) }),
             None => {
                 // SAFETY: the handle is the one just made, and nobody else has it.
                 unsafe { dpdk_sys::rte_bpf_destroy(bpf.as_ptr()) };
@@ -114,7 +123,11 @@ impl Machine for Compiled {
         //   atomic to this program's eyes, `armed` has the block for itself, and the address has exposed provenance;
         // - reads the packet at the address and up to the length that are in the block: those of `armed.packet()`, which `armed` borrows;
         // - has no loop, so that it comes back, and keeps the registers that the C calling convention says.
-        Some(unsafe { (self.function)(block) })
+        Some(unsafe { (self.code.function)(block) })
+    }
+
+    fn another(&self) -> Option<Box<dyn Machine>> {
+        Some(Box::new(self.clone()))
     }
 }
 
@@ -130,9 +143,14 @@ impl Machine for Unrolled {
         let verdict = self.compiled.run(armed);
         if armed.begins_again() { self.interpreted.run(armed) } else { verdict }
     }
+
+    fn another(&self) -> Option<Box<dyn Machine>> {
+        let interpreted = self.interpreted.another()?;
+        Some(Box::new(Self { compiled: self.compiled.clone(), interpreted }))
+    }
 }
 
-impl Drop for Compiled {
+impl Drop for Code {
     fn drop(&mut self) {
         // SAFETY: the handle came from rte_bpf_load and is destroyed only here; the function is not running, as that borrows `self`.
         unsafe { dpdk_sys::rte_bpf_destroy(self.bpf.as_ptr()) };

@@ -6,11 +6,11 @@ mod program;
 
 use dpdk::Compiler;
 use heddle_host::program::{Fault, Interpreter, Program};
-use program::{meaning, octets, random_program, run};
+use program::{meaning, octets, random_program, rounds, run};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn verdicts_are_the_same(
@@ -44,5 +44,25 @@ proptest! {
                 run(&Interpreter, &confined, b"parameter", &packet)
             );
         }
+    }
+}
+
+proptest! {
+    // Each becomes thousands of instructions.
+    #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn loops_do_the_same(
+        seeds in prop::collection::vec(any::<program::Seed>(), 0..20),
+        count in 1..100,
+        parameter in prop::collection::vec(any::<u8>(), 20..30),
+        packet in prop::collection::vec(any::<u8>(), 70..90),
+    ) {
+        let code = rounds(&random_program(&seeds), count);
+        let confined = Program::load(&octets(&code)).unwrap();
+        prop_assert!(confined.has_loops() && confined.unrolled().is_some());
+        let expected = meaning(&code, &parameter, &packet).ok_or(Fault::Outside);
+        prop_assert_eq!(run(&Interpreter, &confined, &parameter, &packet), expected);
+        prop_assert_eq!(run(&Compiler, &confined, &parameter, &packet), expected);
     }
 }

@@ -37,7 +37,7 @@ fn what_clang_makes_runs() {
         unsigned s = 0; for (int i = 0; i < 14; i++) s = s * 31 + p[i] / (p[i + 1] | 1u) - s % 7; return s; }";
     let packet: Vec<u8> = (0..40).collect();
     let expected = (0..14_u32).fold(0_u32, |sum, i| {
-        sum.wrapping_mul(31).wrapping_add(i / (i + 1 | 1)).wrapping_sub(sum % 7)
+        sum.wrapping_mul(31).wrapping_add(i / ((i + 1) | 1)).wrapping_sub(sum % 7)
     });
     for version in ["-mcpu=v1", "-mcpu=v2", "-mcpu=v3"] {
         for optimise in ["-O1", "-O2", "-Os"] {

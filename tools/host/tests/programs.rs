@@ -342,6 +342,24 @@ fn a_program_that_never_comes_back_is_run_no_more() {
 }
 
 #[test]
+fn each_worker_has_its_own() {
+    let mut registry = Registry::new(3, vec![Box::new(Interpreter)]);
+    let code = octets(&[load_octet(0, 1, 0), EXIT]);
+    let mut workers: Vec<ProgramSet> = (0..3).map(|_| ProgramSet::new()).collect();
+    for (worker, change) in workers.iter_mut().zip(registry.put(1, &code).unwrap()) {
+        assert!(worker.apply(change).is_none());
+    }
+    // On threads of their own, as in a switch.
+    std::thread::scope(|scope| {
+        for worker in &mut workers {
+            scope
+                .spawn(|| (0..100).for_each(|_| assert_eq!(worker.run(1, 0, PLACE, &[]), Some(3))));
+        }
+    });
+    assert_eq!(registry.stats()[0].runs, 300);
+}
+
+#[test]
 fn there_are_as_many_programs_as_there_can_be() {
     let mut registry = Registry::new(1, vec![Box::new(Interpreter)]);
     let constant = octets(&[set(0, 5), EXIT]);

@@ -24,9 +24,8 @@ impl Backend for Interpreter {
                 text.extend(instruction.encode());
                 text
             });
-        let vm = Vm::try_new(text, |text| EbpfVmMbuff::new(Some(text)))
-            .map_err(|error| format!("rbpf does not take the program: {error}"))?;
-        Ok(Box::new(Interpreted { vm, blocks: BTreeSet::new() }))
+        Interpreted::machine(text)
+            .map_err(|error| format!("rbpf does not take the program: {error}"))
     }
 }
 
@@ -46,9 +45,16 @@ struct Interpreted {
 }
 
 // SAFETY: what keeps `EbpfVmMbuff` from being `Send` are a `Box<dyn Any>` for a calculator of stack usage and the memory of a compiled program.
-// There is neither: `prepare` gives no calculator and compiles nothing, nobody else reaches the machine, and all else in it is owned
+// There is neither: `machine` gives no calculator and compiles nothing, nobody else reaches the machine, and all else in it is owned
 // or refers to the octets that move along.
 unsafe impl Send for Interpreted {}
+
+impl Interpreted {
+    fn machine(text: Vec<u8>) -> Result<Box<dyn Machine>, rbpf::lib::Error> {
+        let vm = Vm::try_new(text, |text| EbpfVmMbuff::new(Some(text)))?;
+        Ok(Box::new(Self { vm, blocks: BTreeSet::new() }))
+    }
+}
 
 impl fmt::Debug for Interpreted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,5 +73,9 @@ impl Machine for Interpreted {
         }
         let address = (block.0 as u64).to_ne_bytes();
         self.vm.with_dependent(|_, vm| vm.execute_program(armed.packet(), &address)).ok()
+    }
+
+    fn another(&self) -> Option<Box<dyn Machine>> {
+        Self::machine(self.vm.borrow_owner().clone()).ok()
     }
 }

@@ -140,4 +140,7 @@ pub trait Backend: Debug + Send {
 pub trait Machine: Debug + Send {
     /// Runs the program. The verdict counts only if [`Armed::fault`] has nothing afterwards; nothing if the machine has stopped the program itself.
     fn run(&mut self, armed: &Armed<'_>) -> Option<u64>;
+
+    /// Another machine for the same program, if that is less work than to prepare one.
+    fn another(&self) -> Option<Box<dyn Machine>>;
 }

@@ -125,8 +125,15 @@ impl Registry {
     ) -> Result<(&'static str, Vec<Box<dyn super::Machine>>), RegistryError> {
         let mut reasons = Vec::new();
         for backend in &self.backends {
-            let machines: Result<Vec<_>, String> =
-                (0..self.workers).map(|_| backend.prepare(program)).collect();
+            let machines = backend.prepare(program).and_then(|first| {
+                let others: Result<Vec<_>, String> = (1..self.workers)
+                    .map(|_| first.another().map_or_else(|| backend.prepare(program), Ok))
+                    .collect();
+                others.map(|mut machines| {
+                    machines.push(first);
+                    machines
+                })
+            });
             match machines {
                 Ok(machines) => return Ok((backend.name(), machines)),
                 Err(reason) => reasons.push(format!("{}: {reason}", backend.name())),

@@ -198,6 +198,21 @@ pub fn random_program(seeds: &[Seed]) -> Vec<Instruction> {
     code
 }
 
+/// The same program with all between its first instructions and the verdict run several times.
+pub fn rounds(code: &[Instruction], count: i32) -> Vec<Instruction> {
+    let (first, rest) = code.split_at(16);
+    let (body, last) = rest.split_at(rest.len() - 11);
+    let back = -(body.len() as i16) - 4;
+    [
+        first,
+        &[i(0x7a, 10, 0, -40, count)],
+        body,
+        &[load(5, 10, -40), i(0x07, 5, 0, 0, -1), i(0x7b, 10, 5, -40, 0), i(0x55, 5, 0, back, 0)],
+        last,
+    ]
+    .concat()
+}
+
 /// What a program means: the verdict, or nothing where it reads outside.
 pub fn meaning(code: &[Instruction], parameter: &[u8], packet: &[u8]) -> Option<u64> {
     const CONTEXT: u64 = 0x4000_0000;
