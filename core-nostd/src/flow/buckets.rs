@@ -3,6 +3,7 @@
 use super::fields::Fields;
 use super::hash::tag;
 use super::rule::{NONE, Rule};
+use super::steps;
 use super::table::FlowTable;
 use crate::prefetch::prefetch;
 
@@ -48,6 +49,7 @@ impl FlowTable<'_> {
         let mut slots = bucket.map_or(0, |bucket| bucket.slots_of(hash));
         let mut next = bucket.map_or(NONE, |bucket| bucket.overflow);
         core::iter::from_fn(move || {
+            steps::count();
             if slots != 0 {
                 let slot = (slots.trailing_zeros() / 16) as usize;
                 slots &= slots - 1;
@@ -94,6 +96,7 @@ impl FlowTable<'_> {
     pub(super) fn alike(&self, head: u32) -> impl Iterator<Item = (u32, &Rule)> {
         let mut next = head;
         core::iter::from_fn(move || {
+            steps::count();
             let at = next;
             let rule = self.rules.get(at as usize)?;
             next = rule.alike;
@@ -210,6 +213,7 @@ impl FlowTable<'_> {
         }
         let mut before = bucket.overflow;
         while let Some(rule) = self.rules.get_mut(before as usize) {
+            steps::count();
             if rule.next == at {
                 rule.next = after;
                 return;

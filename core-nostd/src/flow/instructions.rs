@@ -4,11 +4,9 @@ use super::action::{Action, MAX_ACTIONS};
 use super::hash::Mixer;
 use super::rewrite::Rewrite;
 use super::rule::NONE;
+use super::steps;
 use core::hash::{Hash, Hasher};
 use heapless::Vec;
-
-/// Chains that instructions are looked for in.
-const CHAINS: usize = 256;
 
 /// The instructions of a rule (OpenFlow 1.3, 5.9), carried out in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,18 +42,30 @@ impl Instructions {
 
 /// A place for instructions, on memory of the caller.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct SharedInstructions {
-    rewrite: Option<Rewrite>,
-    instructions: Instructions,
+    /// The first of the instructions whose hash leads to this place, wherever they are.
+    head: u32,
+    /// The next of those that these are among, or the next free place.
+    next: u32,
     rules: u32,
     hash: u64,
-    next: u32,
+    /// What packets meet first, in the same cache line.
+    rewrite: Option<Rewrite>,
+    instructions: Instructions,
 }
 
 impl SharedInstructions {
     /// A free place.
     pub const fn vacant() -> Self {
-        Self { rewrite: None, instructions: Instructions::NONE, rules: 0, hash: 0, next: NONE }
+        Self {
+            head: NONE,
+            next: NONE,
+            rules: 0,
+            hash: 0,
+            rewrite: None,
+            instructions: Instructions::NONE,
+        }
     }
 }
 
@@ -63,7 +73,6 @@ impl SharedInstructions {
 #[derive(Debug)]
 pub(super) struct InstructionStore<'m> {
     places: &'m mut [SharedInstructions],
-    chains: [u32; CHAINS],
     free: u32,
 }
 
@@ -71,10 +80,10 @@ impl<'m> InstructionStore<'m> {
     pub(super) fn new(places: &'m mut [SharedInstructions]) -> Self {
         let mut free = NONE;
         for (at, place) in places.iter_mut().enumerate().rev() {
-            (place.rules, place.next) = (0, free);
+            (place.head, place.rules, place.next) = (NONE, 0, free);
             free = at as u32;
         }
-        Self { places, chains: [NONE; CHAINS], free }
+        Self { places, free }
     }
 
     pub(super) fn get(&self, at: u32) -> Option<&Instructions> {
@@ -92,9 +101,11 @@ impl<'m> InstructionStore<'m> {
         let mut hasher = Mixer(0x9E37_79B9_7F4A_7C15);
         instructions.hash(&mut hasher);
         let hash = hasher.finish();
-        let chain = self.chains.get_mut(hash as usize % CHAINS)?;
-        let mut at = *chain;
+        let home = self.home(hash);
+        let first = self.places.get(home)?.head;
+        let mut at = first;
         while let Some(place) = self.places.get_mut(at as usize) {
+            steps::count();
             if place.hash == hash && place.instructions == *instructions {
                 place.rules += 1;
                 return Some(at);
@@ -105,13 +116,20 @@ impl<'m> InstructionStore<'m> {
         let place = self.places.get_mut(at as usize)?;
         self.free = place.next;
         *place = SharedInstructions {
-            rewrite: Rewrite::of(instructions),
-            instructions: instructions.clone(),
+            head: place.head,
+            next: first,
             rules: 1,
             hash,
-            next: core::mem::replace(chain, at),
+            rewrite: Rewrite::of(instructions),
+            instructions: instructions.clone(),
         };
+        self.places.get_mut(home)?.head = at;
         Some(at)
+    }
+
+    /// The place that has the head of the chain for this hash.
+    fn home(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.places.len() as u128) >> 64) as usize
     }
 
     /// One rule fewer has these instructions.
@@ -124,13 +142,15 @@ impl<'m> InstructionStore<'m> {
         let (hash, next) = (place.hash, place.next);
         place.next = self.free;
         self.free = at;
-        let Some(chain) = self.chains.get_mut(hash as usize % CHAINS) else { return };
-        if *chain == at {
-            *chain = next;
+        let home = self.home(hash);
+        let Some(chain) = self.places.get_mut(home) else { return };
+        if chain.head == at {
+            chain.head = next;
             return;
         }
-        let mut before = *chain;
+        let mut before = chain.head;
         while let Some(place) = self.places.get_mut(before as usize) {
+            steps::count();
             if place.next == at {
                 place.next = next;
                 return;

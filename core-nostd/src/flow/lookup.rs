@@ -4,6 +4,7 @@ use super::fields::Fields;
 use super::hash::{equal_under, hash_fields, join};
 use super::programs::ProgramMatch;
 use super::rule::RuleId;
+use super::steps;
 use super::subtables::{NO_NAME, name_rank};
 use super::table::FlowTable;
 use crate::ndn::Name;
@@ -80,6 +81,7 @@ impl FlowTable<'_> {
     ) -> Option<RuleId> {
         let mut best: Option<(u16, u8, RuleId)> = None;
         for Probe { hash, end, subtable } in probes {
+            steps::count();
             let Some(kind) = self.subtables.get(usize::from(subtable)) else { continue };
             let is_beaten = |priority| {
                 best.is_some_and(|(best, depth, _)| {

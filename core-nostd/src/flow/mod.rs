@@ -30,6 +30,7 @@ mod pipeline;
 mod programs;
 mod rewrite;
 mod rule;
+mod steps;
 mod subtables;
 mod switch;
 mod table;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::parent_id;
 
 use super::interests::Interest;
 use super::setups::PREFIXES;
@@ -15,7 +16,7 @@ pub struct BlastArguments {
     interface: u32,
 }
 
-/// Sends Interests until it is ended.
+/// Sends Interests until it, or the process that started it, is ended.
 ///
 /// # Errors
 /// The socket cannot be made or the interface is gone.
@@ -24,7 +25,9 @@ pub fn run(arguments: &BlastArguments) -> std::io::Result<()> {
     let mut interest = Interest::new();
     let frames: Vec<_> =
         (0..PREFIXES).map(|number| interest.named(number * 7 % PREFIXES).to_vec()).collect();
-    loop {
+    // Whoever started this may end without a word.
+    let parent = parent_id();
+    while parent_id() == parent {
         for frame in &frames {
             match socket.write(frame) {
                 Ok(_) => {}
@@ -34,6 +37,7 @@ pub fn run(arguments: &BlastArguments) -> std::io::Result<()> {
             }
         }
     }
+    Ok(())
 }
 
 /// A socket that sends whole frames.

@@ -3,6 +3,7 @@
 //!
 //! CPU time counts while there are frames: rounds in which none comes in say nothing about the switch.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Wall};
 
@@ -31,6 +32,7 @@ impl Site {
     /// Two namespaces, each with an end of a veth pair whose other end stays here.
     fn new(cpu: u32) -> miette::Result<Self> {
         let id = std::process::id();
+        remove_leftovers();
         let mut site = Self {
             blaster: None,
             names: ["west", "east"].map(|side| format!("heddle-perf-{side}-{id}")),
@@ -74,6 +76,17 @@ impl Drop for Site {
         }
         for name in &self.names {
             let _ = ip(&["netns", "del", name]);
+        }
+    }
+}
+
+/// Removes the namespaces of runs that were ended before they could.
+fn remove_leftovers() {
+    for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix("heddle-perf-").and_then(|rest| rest.split_once('-'));
+        if process.is_some_and(|(_, id)| !Path::new("/proc").join(id).exists()) {
+            let _ = ip(&["netns", "del", &name]);
         }
     }
 }
