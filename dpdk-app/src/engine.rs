@@ -74,6 +74,14 @@ pub enum EngineError {
     /// A worker ended by a panic, which is a defect.
     #[error("worker {0} has panicked")]
     Worker(usize),
+    /// EAL has too few lcores, as when another engine of this process has had them.
+    #[error("{workers} workers beside the first need an lcore each, and {lcores} are left")]
+    Lcores {
+        /// Workers that need one.
+        workers: usize,
+        /// Lcores that EAL has.
+        lcores: usize,
+    },
     /// The thread that talks to controllers ended by a panic, which is a defect.
     #[error("the control thread has panicked")]
     Companion,
@@ -212,7 +220,12 @@ impl<R: Role> Engine<R> {
     pub fn run(mut self, stop: &Arc<AtomicBool>) -> Result<Stats, EngineError> {
         let mut running = Vec::new();
         let others = self.workers.split_off(1.min(self.workers.len()));
-        for (lcore, mut worker) in self.eal.take_lcores().into_iter().zip(others) {
+        let lcores = self.eal.take_lcores();
+        if lcores.len() < others.len() {
+            stop.store(true, Ordering::Relaxed);
+            return Err(EngineError::Lcores { workers: others.len(), lcores: lcores.len() });
+        }
+        for (lcore, mut worker) in lcores.into_iter().zip(others) {
             let index = worker.index;
             let flag = Arc::clone(stop);
             match lcore.launch(move || worker.run(&flag)) {

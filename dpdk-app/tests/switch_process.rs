@@ -6,13 +6,17 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use heddle_host::control::{self, Client as Telemetry};
 use heddle_host::metrics::Stats;
 use heddle_openflow::client::Client;
-use heddle_openflow::{Action, Body, Field, FlowMod, Instruction, Match, Oxm, Port, PortNumber};
+use heddle_openflow::{
+    Action, Body, Field, FlowMod, Instruction, Match, Oxm, Port, PortNumber, Tls, TlsFiles,
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -144,12 +148,12 @@ fn it_answers_while_it_runs_and_stops_cleanly() {
 
     let telemetry = Telemetry::connect(&file.name).unwrap();
     let mut stats = Stats::default();
-    until("the flow", || {
+    until("the flow and the connections", || {
         stats = telemetry.stats().unwrap();
-        stats.gauges.get("flows") == Some(&1)
+        let now = |name: &str| stats.gauges.get(name).copied();
+        (now("flows"), now("control_connections")) == (Some(1), Some(2))
     });
     assert_eq!(stats.ports.keys().collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(stats.gauges["control_connections"], 2);
     assert_eq!(stats.counters["flow_no_match"], 0);
     assert!(stats.tables().contains("control_connections"));
     drop(telemetry);
@@ -160,6 +164,51 @@ fn it_answers_while_it_runs_and_stops_cleanly() {
     assert_eq!((last.gauges["flows"], last.counters["switch_orders"]), (1, 1));
     let directory = control::runtime_directory().join(control::file_prefix(&file.name));
     assert!(!directory.exists(), "nothing is left behind");
+}
+
+/// An authority, and a certificate of it for the loopback address, in files.
+fn certificates(directory: &Path) -> TlsFiles {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, &issuer).unwrap();
+    let write = |name: &str, text: String| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    TlsFiles {
+        certificate: write("switch.pem", certificate.pem()),
+        key: write("switch.key", key.serialize_pem()),
+        authority: write("ca.pem", issuer.pem()),
+    }
+}
+
+#[test]
+fn with_tls_it_talks_to_those_whose_certificates_are_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = certificates(directory.path());
+    let port = free_port();
+    let switch = format!(
+        "listen = [\"tls:127.0.0.1:{port}\"]\ntls = {{ certificate = {:?}, key = {:?}, authority = {:?} }}",
+        files.certificate, files.key, files.authority
+    );
+    let file = File::new("swtls", &switch, &[("a", "net_ring0")]);
+    let running = Running::start(file.command(None));
+    let address = format!("tls:127.0.0.1:{port}").parse().unwrap();
+    let tls = Tls::load(&files).unwrap();
+    let mut client = Client::connect(&address, Some(&tls), PATIENCE).unwrap();
+    client.change(flow(1, vec![], PortNumber::CONTROLLER)).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let strange = Tls::load(&certificates(elsewhere.path())).unwrap();
+    assert!(Client::connect(&address, Some(&strange), PATIENCE).is_err());
+    let plain = format!("tcp:127.0.0.1:{port}").parse().unwrap();
+    assert!(Client::connect(&plain, None, PATIENCE).is_err());
+    client.barrier().unwrap();
+    let stats = running.stop();
+    assert_eq!((stats.gauges["flows"], stats.counters["control_tls_failed"]), (1, 2));
 }
 
 #[test]
@@ -194,7 +243,7 @@ fn what_is_not_to_be_had_is_told() {
     assert!(message.contains("cannot listen at"), "{message}");
 
     let tls = "listen = [\"tls:127.0.0.1:1\"]\ntls = { certificate = \"no.pem\", key = \"no.key\", authority = \"no.pem\" }";
-    let message = fails(&File::new("swtls", tls, &ports));
+    let message = fails(&File::new("swnotls", tls, &ports));
     assert!(message.contains("no.pem"), "{message}");
 }
 
