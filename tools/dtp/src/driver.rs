@@ -24,6 +24,14 @@ const DATAGRAM: u16 = 1452;
 /// Octets that one call may hand to the kernel.
 const GSO_OCTETS: usize = 60_000;
 
+/// After a change of the network flows that wait are probed again at these times: a link that is up may not carry anything yet.
+const AFTER_CHANGE: [Duration; 4] = [
+    Duration::from_millis(30),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+];
+
 /// What an endpoint is made with.
 #[derive(Clone)]
 pub struct Settings {
@@ -180,6 +188,7 @@ impl Endpoint {
             changes: Changes::new().ok(),
             bind: address.map(|_| local),
             is_up: true,
+            changed: None,
         };
         std::thread::Builder::new().name("dtp".into()).spawn(move || worker.run())?;
         Ok(Self(Arc::new(Handle { shared })))
@@ -279,6 +288,8 @@ struct Worker {
     changes: Option<Changes>,
     bind: Option<SocketAddr>,
     is_up: bool,
+    /// When the network last changed, and how many probes have followed.
+    changed: Option<(Instant, usize)>,
 }
 
 /// Datagrams of one size to one place.
@@ -323,10 +334,13 @@ impl Worker {
 
     fn turn(&mut self, buffers: &mut [Vec<u8>; BATCH], out: &mut [u8]) -> io::Result<()> {
         let more = self.send(out)?;
-        let due = {
+        let mut due = {
             let mut state = self.shared.lock();
             state.endpoint.deadline()
         };
+        if let Some(again) = self.probe_after_change() {
+            due = Some(due.map_or(again, |due| due.min(again)));
+        }
         let wait = if more {
             Duration::ZERO
         } else {
@@ -364,12 +378,29 @@ impl Worker {
 
     fn network_changed(&mut self) {
         tracing::debug!("links, addresses or routes have changed");
+        self.changed = Some((now(), 0));
         let mut state = self.shared.lock();
         if !std::mem::replace(&mut self.is_up, true) {
             state.endpoint.set_interface(now(), true);
         } else {
             state.endpoint.network_changed(now());
         }
+    }
+
+    /// Probes once more after a change, if it is time; gives when the next time is.
+    fn probe_after_change(&mut self) -> Option<Instant> {
+        let (changed, probes) = self.changed?;
+        let next = AFTER_CHANGE.get(probes).map(|&wait| changed.after(wait));
+        let Some(next) = next else {
+            self.changed = None;
+            return None;
+        };
+        if next > now() {
+            return Some(next);
+        }
+        self.changed = Some((changed, probes + 1));
+        self.shared.lock().endpoint.probe(now());
+        Some(now())
     }
 
     fn receive(&mut self, buffers: &mut [Vec<u8>; BATCH]) {

@@ -2,6 +2,7 @@
 
 mod check;
 mod controller;
+mod dtp;
 mod flow;
 mod name;
 mod openflow;
@@ -37,6 +38,9 @@ enum Command {
     Flow(flow::Args),
     /// The match programs of a running switch
     Program(program::Args),
+    /// Files over a transport that outlives outages and changes of address
+    #[command(subcommand)]
+    Dtp(heddle_dtp::cli::Command),
     /// A network of namespaces to try Heddle on
     #[command(subcommand)]
     Testbed(testbed::Args),
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Name(args) => name::run(&args, &mut out),
         Command::Flow(args) => flow::run(&args, &mut out),
         Command::Program(args) => program::run(&args, &mut out),
+        Command::Dtp(command) => dtp::run(&command, &mut out),
         Command::Testbed(args) => {
             testbed::run(&args).map_err(|error| Failure::Error(error.to_string()))
         }

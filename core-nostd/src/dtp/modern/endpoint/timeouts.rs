@@ -346,6 +346,21 @@ impl Endpoint<'_> {
         }
     }
 
+    /// Probes every flow that waits for its network at once.
+    pub fn probe(&mut self, now: Instant) {
+        let now = self.advance(now);
+        for slot in 0..self.flows.len() as u32 {
+            let Some((flow, active)) = self.pair(slot) else { continue };
+            if flow.phase == Phase::Suspended {
+                active.give_up_outstanding();
+                active.probe = true;
+                active.next_probe = now.after(MAX_PROBE);
+                self.count(Counter::Probes, 1);
+                self.set_ready(slot);
+            }
+        }
+    }
+
     /// The flow goes to the peer at another address from now on: the server's name says so, or this end uses another socket.
     pub fn set_path(&mut self, now: Instant, flow: FlowId, path: super::PathAddress) {
         let now = self.advance(now);
