@@ -5,7 +5,6 @@ mod switch;
 
 use heddle_core::node::{PortId, Verdict};
 use heddle_openflow::agent::{Agent, Outcome};
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Action, Body, Bucket, Command, FlowFilter, FlowFlags, FlowMod, GroupCommand, GroupId, GroupMod,
     GroupType, Hello, HelloElement, Instruction, Match, NO_BUFFER, PacketOut, PortNumber, Refusal,
@@ -95,7 +94,7 @@ fn flows_are_added_changed_listed_and_deleted() {
         }
         assert_eq!(forward(switch, 0), Verdict::Forward(PortId(2)));
         assert_eq!(forward(switch, 2), Verdict::Drop("flow_no_match"));
-        let stats = |agent: &mut Agent, switch: &mut InProcess<'_>, filter| match &ask(
+        let stats = |agent: &mut Agent, switch: &mut TestSwitch<'_>, filter| match &ask(
             agent,
             switch,
             id,

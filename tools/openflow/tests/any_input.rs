@@ -5,7 +5,6 @@ mod switch;
 
 use heddle_core::node::Verdict;
 use heddle_openflow::agent::{Agent, ConnectionId};
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{Body, Experiment, FlowMod, Match, Message, Oxm, Parameter, Role};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -57,7 +56,7 @@ type Talk = Vec<(prop::sample::Index, Option<(prop::sample::Index, u8)>, prop::s
 
 fn say(
     agent: &mut Agent,
-    switch: &mut InProcess<'_>,
+    switch: &mut TestSwitch<'_>,
     mut id: ConnectionId,
     all: &[Vec<u8>],
     talk: &Talk,

@@ -6,7 +6,6 @@ mod switch;
 use heddle_core::flow::{Encapsulation, Endpoints, NdnKind, Tunnel};
 use heddle_core::node::{PortId, Verdict};
 use heddle_openflow::agent::{Agent, ConnectionId};
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Action, Body, Command, FlowFilter, FlowMod, Instruction, MAX_NAME_OCTETS, Match, Message, Oxm,
     PortNumber, Refusal, Reply, ReplyBody, Request,
@@ -29,7 +28,7 @@ fn interest(name: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn go(switch: &mut InProcess<'_>, name: &[u8]) -> Option<u8> {
+fn go(switch: &mut TestSwitch<'_>, name: &[u8]) -> Option<u8> {
     match switch.receive(at(1), PortId(0), &interest(name)).unwrap() {
         Verdict::Forward(port) => Some(port.0 + 1),
         _ => None,
@@ -38,7 +37,7 @@ fn go(switch: &mut InProcess<'_>, name: &[u8]) -> Option<u8> {
 
 fn change(
     agent: &mut Agent,
-    switch: &mut InProcess<'_>,
+    switch: &mut TestSwitch<'_>,
     id: ConnectionId,
     flow: FlowMod,
 ) -> Option<Refusal> {
@@ -61,7 +60,7 @@ fn the_longest_prefix_wins_and_those_below_a_name_go_together() {
         assert_eq!(go(switch, b"\x08\x03tno\x08\x01a\x08\x01c"), Some(3));
         assert_eq!(go(switch, b"\x08\x02tn"), None);
         assert_eq!(go(switch, b"\x08\x01x\x08\x03tno"), None);
-        let told = |agent: &mut Agent, switch: &mut InProcess<'_>, name: &[u8]| {
+        let told = |agent: &mut Agent, switch: &mut TestSwitch<'_>, name: &[u8]| {
             let filter = FlowFilter::covering(by_name(name));
             let flows = Body::MultipartRequest(Request::Flows(filter), false);
             match &ask(agent, switch, id, flows)[..] {

@@ -5,14 +5,13 @@ mod switch;
 
 use heddle_core::node::{PortId, Verdict};
 use heddle_openflow::agent::Agent;
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Action, AsyncConfig, Body, Command, Field, Instruction, Match, MeterMod, PacketOut, Port,
     PortMod, PortNumber, Reason, Refusal, Reply, ReplyBody, Request, Role, SwitchConfig, TableMod,
 };
 use switch::*;
 
-fn ports(agent: &mut Agent, switch: &mut InProcess<'_>) -> Vec<Port> {
+fn ports(agent: &mut Agent, switch: &mut TestSwitch<'_>) -> Vec<Port> {
     let id = open(agent, switch);
     let answer = ask(agent, switch, id, Body::MultipartRequest(Request::Ports, false));
     agent.disconnect(id);

@@ -4,7 +4,6 @@
 mod switch;
 
 use heddle_openflow::agent::{Agent, ConnectionId};
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::{
     Body, Command, Experiment, MAX_PUT_OCTETS, Match, Oxm, Parameter, ProgramStats, Refusal, Reply,
     ReplyBody, Request, Role,
@@ -19,7 +18,7 @@ fn elf(octets: usize) -> Vec<u8> {
 
 struct Talk<'t, 'm> {
     agent: &'t mut Agent,
-    switch: &'t mut InProcess<'m>,
+    switch: &'t mut TestSwitch<'m>,
     id: ConnectionId,
 }
 
@@ -151,7 +150,7 @@ fn parts_come_in_order_or_not_at_all() {
         assert!(bad(&talk.part(1, &whole, 40_000, 60_000)));
         talk.id = first;
         assert_eq!(talk.part(1, &whole, 40_000, 60_000), acknowledged(3, 1));
-        assert_eq!(talk.switch.programs_put(), [(1, 100_000)]);
+        assert_eq!(talk.switch.switch.programs.lengths(), [(1, 100_000)]);
     });
 }
 
@@ -167,14 +166,20 @@ fn flows_ask_for_programs_that_are_there() {
         let strict = |oxm| flow_mod(Command::DeleteStrict, Match::default().and(oxm), vec![]);
         let add = flow_mod(Command::Add, from_port(1).and(by_program(7, inline())), to(2));
         assert_eq!(ask(talk.agent, talk.switch, talk.id, Body::FlowMod(add)), []);
-        assert_eq!(talk.switch.parameters(), 1);
+        assert_eq!(talk.switch.switch.programs.parameters.len(), 1);
         let delete = Body::FlowMod(strict(by_program(7, inline())));
         assert_eq!(ask_unsolicited(talk.agent, talk.switch, talk.id, delete).len(), 1);
-        assert_eq!((talk.switch.parameters(), talk.switch.switch.tables.len()), (1, 2));
+        assert_eq!(
+            (talk.switch.switch.programs.parameters.len(), talk.switch.switch.tables.len()),
+            (1, 2)
+        );
         // All flows of the program with this parameter, whatever else they ask for.
         let all = flow_mod(Command::Delete, Match::default().and(by_program(7, inline())), vec![]);
         assert_eq!(ask_unsolicited(talk.agent, talk.switch, talk.id, Body::FlowMod(all)).len(), 1);
-        assert_eq!((talk.switch.parameters(), talk.switch.switch.tables.len()), (0, 1));
+        assert_eq!(
+            (talk.switch.switch.programs.parameters.len(), talk.switch.switch.tables.len()),
+            (0, 1)
+        );
         // A mask of the program's number would ask for several programs.
         let several =
             Oxm::Program { program: 7, result: 1, masks: Some((1, 1)), parameter: Parameter::NONE };
@@ -195,16 +200,16 @@ fn parameters_are_set_by_number() {
         assert_eq!(talk.add(by_program(7, Parameter::Number(1))), Some(Refusal::MATCH_VALUE));
         assert_eq!(talk.say(set(1, b"abc")), acknowledged(4, 7));
         assert_eq!(talk.add(by_program(7, Parameter::Number(1))), None);
-        assert_eq!(talk.switch.parameter(7, 1), Some(&b"abc"[..]));
+        assert_eq!(talk.switch.switch.programs.parameter(7, 1), Some(&b"abc"[..]));
         assert_eq!(talk.say(set(1, b"")), acknowledged(4, 7));
-        assert_eq!(talk.switch.parameter(7, 1), None);
+        assert_eq!(talk.switch.switch.programs.parameter(7, 1), None);
         for number in [0, 1 << 31] {
             assert_eq!(talk.refusal(set(number, b"x")).unwrap().0, Experiment::BAD_NUMBER);
         }
         // They go with their program.
         talk.say(set(2, b"x"));
         talk.say(Experiment::Delete { program: 7 });
-        assert_eq!(talk.switch.parameters(), 0);
+        assert_eq!(talk.switch.switch.programs.parameters.len(), 0);
     });
 }
 
@@ -222,12 +227,12 @@ fn older_controllers_are_understood_where_that_is_wanted() {
         let mut talk = Talk { agent: &mut agent, switch, id };
         assert_eq!(talk.say(Experiment::Put { program: 7, octets: elf(100) }), []);
         assert_eq!(talk.add(legacy()), None);
-        assert_eq!(talk.switch.parameters(), 1);
+        assert_eq!(talk.switch.switch.programs.parameters.len(), 1);
         let delete = flow_mod(Command::DeleteStrict, Match::default().and(legacy()), vec![]);
         let removed = ask_unsolicited(talk.agent, talk.switch, talk.id, Body::FlowMod(delete));
         assert!(
             matches!(&removed[..], [Body::FlowRemoved(flow)] if flow.matching.fields == [legacy()])
         );
-        assert_eq!(talk.switch.parameters(), 0);
+        assert_eq!(talk.switch.switch.programs.parameters.len(), 0);
     });
 }

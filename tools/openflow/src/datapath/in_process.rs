@@ -1,4 +1,4 @@
-//! A datapath in this process and thread: for tests, and for whoever wants a switch without packet I/O of its own.
+//! A datapath in this process and thread: for whoever wants a switch without packet I/O of its own, in simulations and tests.
 
 use super::{Datapath, FlowCounters, LinkChange, PortCounters, TableCounters};
 use crate::ProgramStats;
@@ -11,6 +11,43 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Octets of the longest frame that a port sends, Ethernet header included.
 const MTU_OCTETS: u16 = 1514;
+
+/// What loads programs and runs them, for an [`InProcess`]. Its methods are those of [`Datapath`].
+pub trait ProgramHost: Programs {
+    /// See [`Datapath::put_program`].
+    ///
+    /// # Errors
+    /// Why the program is not taken.
+    fn put(&mut self, program: u32, elf: &[u8]) -> Result<(), String>;
+
+    /// See [`Datapath::delete_program`].
+    fn delete(&mut self, program: u32);
+
+    /// See [`Datapath::programs`].
+    fn stats(&self) -> Vec<ProgramStats>;
+
+    /// See [`Datapath::set_parameter`].
+    ///
+    /// # Errors
+    /// Why the parameter is not taken.
+    fn set_parameter(&mut self, program: u32, parameter: u32, octets: &[u8]) -> Result<(), String>;
+}
+
+impl ProgramHost for NoPrograms {
+    fn put(&mut self, _: u32, _: &[u8]) -> Result<(), String> {
+        Err("this switch runs no programs".to_owned())
+    }
+
+    fn delete(&mut self, _: u32) {}
+
+    fn stats(&self) -> Vec<ProgramStats> {
+        Vec::new()
+    }
+
+    fn set_parameter(&mut self, _: u32, _: u32, _: &[u8]) -> Result<(), String> {
+        Err("this switch runs no programs".to_owned())
+    }
+}
 
 /// A [`Switch`] and what it has sent.
 #[derive(Debug)]
@@ -26,11 +63,9 @@ pub struct InProcess<'m, P = NoPrograms> {
     linked: PortSet,
     link_changes: VecDeque<LinkChange>,
     counters: BTreeMap<PortId, PortCounters>,
-    programs: BTreeMap<u32, u32>,
-    parameters: BTreeMap<(u32, u32), Vec<u8>>,
 }
 
-impl<'m, P: Programs> InProcess<'m, P> {
+impl<'m, P: ProgramHost> InProcess<'m, P> {
     /// A datapath of this switch, whose ports these are.
     pub fn new(switch: Switch<'m, P>, ports: PortSet) -> Self {
         Self {
@@ -42,24 +77,7 @@ impl<'m, P: Programs> InProcess<'m, P> {
             linked: ports,
             link_changes: VecDeque::new(),
             counters: BTreeMap::new(),
-            programs: BTreeMap::new(),
-            parameters: BTreeMap::new(),
         }
-    }
-
-    /// A parameter of a program, as it was last set.
-    pub fn parameter(&self, program: u32, parameter: u32) -> Option<&[u8]> {
-        self.parameters.get(&(program, parameter)).map(Vec::as_slice)
-    }
-
-    /// The programs that are there, and their octets.
-    pub fn programs_put(&self) -> Vec<(u32, u32)> {
-        self.programs.iter().map(|(program, octets)| (*program, *octets)).collect()
-    }
-
-    /// The number of parameters of programs that are set.
-    pub fn parameters(&self) -> usize {
-        self.parameters.len()
     }
 
     /// A frame comes in on a port. Nothing comes back when the port is off or has no link.
@@ -127,7 +145,7 @@ impl<'m, P: Programs> InProcess<'m, P> {
     }
 }
 
-impl<P: Programs> Datapath for InProcess<'_, P> {
+impl<P: ProgramHost> Datapath for InProcess<'_, P> {
     fn insert(&mut self, now: Instant, flow: &Flow<'_, '_>) -> Result<RuleId, TableError> {
         self.switch.tables.add(now, flow)
     }
@@ -220,33 +238,19 @@ impl<P: Programs> Datapath for InProcess<'_, P> {
     }
 
     fn put_program(&mut self, program: u32, elf: &[u8]) -> Result<(), String> {
-        if !elf.starts_with(b"\x7fELF") {
-            return Err("it is no ELF file".to_owned());
-        }
-        self.programs.insert(program, elf.len() as u32);
-        Ok(())
+        self.switch.programs.put(program, elf)
     }
 
     fn delete_program(&mut self, program: u32) {
-        self.programs.remove(&program);
+        self.switch.programs.delete(program);
     }
 
     fn programs(&self) -> Vec<ProgramStats> {
-        let one = |(program, octets): (&u32, &u32)| ProgramStats {
-            program: *program,
-            octets: *octets,
-            ..ProgramStats::default()
-        };
-        self.programs.iter().map(one).collect()
+        self.switch.programs.stats()
     }
 
     fn set_parameter(&mut self, program: u32, parameter: u32, octets: &[u8]) -> Result<(), String> {
-        if octets.is_empty() {
-            self.parameters.remove(&(program, parameter));
-        } else {
-            self.parameters.insert((program, parameter), octets.to_vec());
-        }
-        Ok(())
+        self.switch.programs.set_parameter(program, parameter, octets)
     }
 }
 

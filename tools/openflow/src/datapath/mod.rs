@@ -6,7 +6,7 @@
 
 mod in_process;
 
-pub use in_process::InProcess;
+pub use in_process::{InProcess, ProgramHost};
 
 use crate::ProgramStats;
 use heddle_core::flow::{

@@ -6,18 +6,18 @@ pub mod switch;
 
 use heddle_core::node::{Instant as Moment, PortId, Verdict};
 use heddle_openflow::client::Client;
-use heddle_openflow::datapath::InProcess;
 use heddle_openflow::driver::{Counters, Driver, Settings};
 use heddle_openflow::{Address, Tls};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use switch::TestSwitch;
 
 /// Long enough on any machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
-type Order = Box<dyn FnOnce(&mut Driver, &mut InProcess<'_>) + Send>;
+type Order = Box<dyn FnOnce(&mut Driver, &mut TestSwitch<'_>) + Send>;
 
 /// The thread, and a way to have things done on it.
 pub struct Host {
@@ -64,7 +64,7 @@ impl Host {
     /// Has something done on the switch's thread.
     pub fn on<T: Send + 'static>(
         &self,
-        order: impl FnOnce(&mut Driver, &mut InProcess<'_>) -> T + Send + 'static,
+        order: impl FnOnce(&mut Driver, &mut TestSwitch<'_>) -> T + Send + 'static,
     ) -> T {
         let (tell, told) = channel();
         let order: Order = Box::new(move |driver, datapath| {
