@@ -6,12 +6,15 @@ mod program;
 use heddle_host::program::{Fault, Interpreter, Program, ProgramError};
 use program::run;
 use proptest::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn kept(file: &str) -> Vec<u8> {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../openflow/programs");
-    std::fs::read(programs.join(file)).unwrap()
+    std::fs::read(programs().join(file)).unwrap()
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../openflow/programs")
 }
 
 /// What clang makes of this.
@@ -50,6 +53,22 @@ fn what_clang_makes_runs() {
             assert_eq!(run(&Interpreter, &program, &[], &packet[..14]), Err(Fault::Outside));
         }
     }
+}
+
+#[test]
+fn the_example_of_the_description_does_what_it_says() {
+    let description = std::fs::read_to_string(programs().join("README.md")).unwrap();
+    let (_, example) = description.split_once("```c").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let program = Program::load(&compile(example, &["-I", programs().to_str().unwrap()])).unwrap();
+    let mut packet = [0; 42];
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[23] = 17;
+    packet[37] = 53;
+    assert_eq!(run(&Interpreter, &program, &[], &packet), Ok(u64::MAX));
+    packet[36] = 1;
+    assert_eq!(run(&Interpreter, &program, &[], &packet), Ok(0));
+    assert_eq!(run(&Interpreter, &program, &[], &packet[..41]), Ok(0));
 }
 
 #[test]
