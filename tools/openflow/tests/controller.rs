@@ -246,7 +246,7 @@ fn a_controller_that_starts_again_goes_on() {
     again.peer(2).flows.extend(flows);
     // What was there before is taken away when the switch is set up, and nothing else is.
     let mine = again.peer(2).flows.clone();
-    let id = again.peer(2).id;
+    let id = again.peer(2).id.unwrap();
     again.controller.disconnect(again.now, id);
     again.peers.clear();
     again.add(2, Kind::Ours);
@@ -278,7 +278,7 @@ fn flows_of_other_epochs_go_and_those_of_others_stay() {
         let mut other = World::without_switches(FOREVER, None);
         other.add(2, Kind::Ours);
         let mut peer = other.peers.pop().unwrap();
-        peer.id = id;
+        peer.id = Some(id);
         peer.flows = left.clone();
         peer.flows.push(of_operator.clone());
         peer

@@ -1,4 +1,5 @@
 //! What a controller talks to in tests: switches that keep flows as they are told, and the packets of islands.
+#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub enum Kind {
 
 /// A switch without packets.
 pub struct Peer {
-    pub id: ConnectionId,
+    /// Its connection, where there is a controller in memory.
+    pub id: Option<ConnectionId>,
     datapath_id: u64,
     kind: Kind,
     framer: Framer,
@@ -83,18 +85,7 @@ impl World {
 
     pub fn add(&mut self, datapath_id: u64, kind: Kind) {
         let id = self.controller.connect(self.now);
-        self.peers.push(Peer {
-            id,
-            datapath_id,
-            kind,
-            framer: Framer::default(),
-            flows: Vec::new(),
-            packets_out: Vec::new(),
-            programs: BTreeMap::new(),
-            holds_barriers: false,
-            barriers: Vec::new(),
-            is_silent: false,
-        });
+        self.peers.push(Peer { id: Some(id), ..Peer::new(datapath_id, kind) });
         self.settle();
     }
 
@@ -111,7 +102,9 @@ impl World {
                 break;
             }
             for (id, octets) in output {
-                let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == id) else { continue };
+                let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == Some(id)) else {
+                    continue;
+                };
                 let answers = peer.take(&octets);
                 if !answers.is_empty() {
                     self.controller.receive(self.now, id, &answers);
@@ -119,14 +112,14 @@ impl World {
             }
         }
         for closed in self.controller.take_closed() {
-            self.peers.retain(|peer| peer.id != closed);
+            self.peers.retain(|peer| peer.id != Some(closed));
         }
     }
 
     /// The connection of a switch breaks.
     pub fn disconnect(&mut self, datapath_id: u64) {
-        let id = self.peer(datapath_id).id;
-        self.peers.retain(|peer| peer.id != id);
+        let id = self.peer(datapath_id).id.unwrap();
+        self.peers.retain(|peer| peer.id != Some(id));
         self.controller.disconnect(self.now, id);
         self.settle();
     }
@@ -138,7 +131,7 @@ impl World {
 
     /// A switch says something.
     pub fn say(&mut self, datapath_id: u64, body: Body) {
-        let id = self.peer(datapath_id).id;
+        let id = self.peer(datapath_id).id.unwrap();
         let octets = Message::new(0, body).encode().unwrap();
         self.controller.receive(self.now, id, &octets);
         self.settle();
@@ -190,7 +183,7 @@ impl World {
     /// Answers the barriers that a switch has kept back.
     pub fn release_barriers(&mut self, datapath_id: u64) {
         let peer = self.peer(datapath_id);
-        let (id, barriers) = (peer.id, std::mem::take(&mut peer.barriers));
+        let (id, barriers) = (peer.id.unwrap(), std::mem::take(&mut peer.barriers));
         for xid in barriers {
             let octets = Message::new(xid, Body::BarrierReply).encode().unwrap();
             self.controller.receive(self.now, id, &octets);
@@ -200,15 +193,28 @@ impl World {
 
     /// Where a switch sends Interests for exactly this prefix: the address of a forwarder.
     pub fn way(&mut self, datapath_id: u64, uri: &str) -> Option<[u8; 4]> {
-        let prefix = prefix(uri);
-        let peer = self.peer(datapath_id);
-        let flow = peer.flows.iter().find(|flow| name_of(flow) == Some(prefix.value()))?;
-        destination(actions(flow))
+        self.peer(datapath_id).way(uri)
     }
 }
 
 impl Peer {
-    fn take(&mut self, octets: &[u8]) -> Vec<u8> {
+    pub fn new(datapath_id: u64, kind: Kind) -> Self {
+        Self {
+            id: None,
+            datapath_id,
+            kind,
+            framer: Framer::default(),
+            flows: Vec::new(),
+            packets_out: Vec::new(),
+            programs: BTreeMap::new(),
+            holds_barriers: false,
+            barriers: Vec::new(),
+            is_silent: false,
+        }
+    }
+
+    /// Takes octets of a controller; its answers.
+    pub fn take(&mut self, octets: &[u8]) -> Vec<u8> {
         self.framer.push(octets);
         let mut answers = Vec::new();
         while let Some(message) = self.framer.next_message().unwrap() {
@@ -278,6 +284,13 @@ impl Peer {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Where it sends Interests for exactly this prefix.
+    pub fn way(&self, uri: &str) -> Option<[u8; 4]> {
+        let prefix = prefix(uri);
+        let flow = self.flows.iter().find(|flow| name_of(flow) == Some(prefix.value()))?;
+        destination(actions(flow))
     }
 
     /// The names that it has flows for, sorted.
