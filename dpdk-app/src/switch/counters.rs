@@ -8,13 +8,12 @@ use std::time::Duration;
 use heddle_core::flow::{FlowTable, RuleId};
 use heddle_core::node::Instant;
 
+use super::orders::Wait;
+
 /// Places of rules that a worker copies between two bursts.
 const PLACES_A_ROUND: u32 = 128;
 
-/// How long the control thread sleeps while it waits for a reading.
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// How long it waits at most: then it takes older counters.
+/// How long the control thread waits for a reading at most: then it takes older counters.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counters of one rule at one worker.
@@ -84,6 +83,7 @@ impl CounterReader {
     /// Waits until the reading is complete, the worker has ended, or `stop` is set, but not for ever.
     pub fn wait(&self, stop: &AtomicBool) {
         let wanted = self.shared.wanted.load(Ordering::Relaxed);
+        let mut wait = Wait::default();
         let give_up = std::time::Instant::now() + PATIENCE;
         // Acquire: the counters of the reading are seen by who sees its number.
         while self.shared.complete.load(Ordering::Acquire) != wanted {
@@ -92,7 +92,7 @@ impl CounterReader {
             if is_alone || stop.load(Ordering::Relaxed) || std::time::Instant::now() > give_up {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            wait.pause();
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Workers {
     groups: Groups<'static>,
     group_numbers: BTreeSet<u32>,
     ends: Vec<ControlEnds>,
+    /// The worker whose frames for the controllers were looked at last.
+    next_worker: usize,
     /// The instructions of the last rule: the next one often has the same.
     instructions: Arc<Instructions>,
     /// Places of rules beyond which none has ever been used.
@@ -100,6 +102,7 @@ impl Workers {
             groups: Groups::new(memory::groups(switch)),
             group_numbers: BTreeSet::new(),
             ends,
+            next_worker: 0,
             instructions: Arc::new(Instructions::NONE),
             places: 0,
             programs: super::programs::registry(switch.programs, workers),
@@ -296,7 +299,15 @@ impl Datapath for Workers {
     }
 
     fn take_packet_in(&mut self, octets: &mut Vec<u8>) -> Option<PacketIn> {
-        self.ends.iter_mut().find_map(|worker| worker.packet_ins.take(octets))
+        // Each worker in turn, so that none floods the others' frames away.
+        for _ in 0..self.ends.len() {
+            self.next_worker = (self.next_worker + 1) % self.ends.len();
+            let worker = self.ends.get_mut(self.next_worker)?;
+            if let Some(entry) = worker.packet_ins.take(octets) {
+                return Some(entry);
+            }
+        }
+        None
     }
 
     fn set_invalid_ttl(&mut self, max_octets: Option<u16>) {

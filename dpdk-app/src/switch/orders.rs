@@ -21,6 +21,27 @@ const CAPACITY: usize = 1024;
 /// How long the control thread sleeps while a worker is behind.
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// Times that it looks again before it sleeps: a worker that polls is done at once.
+const LOOKS: u32 = 100;
+
+/// Waits for a worker a little longer each time.
+#[derive(Debug, Default)]
+pub struct Wait {
+    looks: u32,
+}
+
+impl Wait {
+    /// Lets other threads run, or some time pass.
+    pub fn pause(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        if self.looks < LOOKS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
 /// One thing to do.
 #[derive(Debug)]
 pub enum Order {
@@ -163,11 +184,12 @@ pub fn orders() -> (OrderSender, OrderReceiver) {
 impl OrderSender {
     /// Sends an order, and waits for room when the worker is behind. It is lost when the worker has ended or `stop` is set.
     pub fn send(&mut self, order: Order, stop: &AtomicBool) {
+        let mut wait = Wait::default();
         while self.collect() >= CAPACITY {
             if self.is_over(stop) {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            wait.pause();
         }
         if self.orders.push(order).is_ok() {
             self.under_way += 1;
@@ -176,8 +198,9 @@ impl OrderSender {
 
     /// Waits until the worker has carried out every order, has ended, or `stop` is set.
     pub fn wait(&mut self, stop: &AtomicBool) {
+        let mut wait = Wait::default();
         while self.collect() > 0 && !self.is_over(stop) {
-            std::thread::sleep(PAUSE);
+            wait.pause();
         }
     }
 
