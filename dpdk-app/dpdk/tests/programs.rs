@@ -323,12 +323,16 @@ fn how_long_a_run_takes() {
             changes.into_iter().chain(parameter).filter_map(|change| worker.apply(change)).count()
                 <= 1
         );
-        let runs = 20_000;
-        let start = Instant::now();
-        for _ in 0..runs {
-            assert_eq!(worker.run(1, 1, PLACE, &frame), Some(u64::MAX));
-        }
-        let each = start.elapsed() / runs;
+        // The best of several: on a shared machine the others say more of the neighbours.
+        let runs = 2_000;
+        let each = (0..20).map(|_| {
+            let start = Instant::now();
+            for _ in 0..runs {
+                assert_eq!(worker.run(1, 1, PLACE, &frame), Some(u64::MAX));
+            }
+            start.elapsed() / runs
+        });
+        let each = each.min().unwrap();
         println!("{}: {each:?} a run of ndn-prefix", registry.stats()[0].backend);
     }
 }
