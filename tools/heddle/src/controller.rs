@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use heddle_host::config::LogLevel;
 use heddle_host::{logs, units};
 use heddle_openflow::controller::{
-    Config, FileStore, Final, MemoryStore, Mode, StateStore, run as drive,
+    Config, EXAMPLE, FileStore, Final, MemoryStore, Mode, StateStore, run as drive,
 };
 
 use crate::Failure;
@@ -18,7 +18,13 @@ use crate::openflow::json;
 /// Where switches connect to when nothing else is said.
 const LISTEN: &str = "tcp:127.0.0.1:6653";
 
+/// What stands below the options.
+fn after_long_help() -> String {
+    format!("A configuration:\n\n{EXAMPLE}")
+}
+
 #[derive(clap::Args)]
+#[command(after_long_help = after_long_help())]
 pub struct Args {
     /// The islands and all else, in TOML
     #[arg(short, long, value_name = "FILE")]

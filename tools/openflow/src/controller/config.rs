@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::name::Prefix;
 
+/// A configuration that says what everything in it means.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
 /// When flows are installed.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -363,6 +366,21 @@ mod tests {
         assert_eq!(tno.next_hop.unwrap().to_string(), "02:00:00:00:00:01");
         assert_eq!(tno.key.as_ref().unwrap().0, [0, 255]);
         assert_eq!(csu.datapath_id, DatapathId(11));
+    }
+
+    #[test]
+    fn the_example_is_right() {
+        let config = Config::parse(EXAMPLE).unwrap();
+        assert_eq!(config.islands.len(), 2);
+        // What is commented out is right, too, and what is a default is shown as such.
+        let all = EXAMPLE.replace("# program =", "program =").replace("# key =", "key =");
+        let all = Config::parse(&all).unwrap();
+        assert!(all.program.is_some() && all.islands[0].key.is_some());
+        let bare = Config::parse(TEXT).unwrap();
+        assert_eq!(
+            (config.hold_ms, config.echo_ms, config.max_names, config.matching, config.mode),
+            (bare.hold_ms, bare.echo_ms, bare.max_names, bare.matching, bare.mode)
+        );
     }
 
     #[test]

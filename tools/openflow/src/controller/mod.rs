@@ -34,7 +34,7 @@ pub use announcement::{
     ANNOUNCEMENT_GROUP, ANNOUNCEMENT_PORT, Announcement, AnnouncementError, MAX_NAMES, Word,
 };
 pub use config::{
-    Config, ConfigError, DatapathId, Island, Key, Mac, Matching, Mode, Program, StaticName,
+    Config, ConfigError, DatapathId, EXAMPLE, Island, Key, Mac, Matching, Mode, Program, StaticName,
 };
 pub use counters::Counters;
 pub use driver::{DriverError, Final, run};
