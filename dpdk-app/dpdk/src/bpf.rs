@@ -6,7 +6,8 @@
 //! text itself, and the validator only confirms the text's form (no loops, all jumps inside, registers written before they are read).
 //!
 //! What 22.11 compiles wrongly is not in confined programs: tests of a register with a constant below 128, shifts of R0 to R9 by themselves,
-//! divisions of R0 and R3 by themselves, division by zero, shifts of 32 bits, jumps backwards.
+//! divisions of R0 and R3 by themselves, divisions of 32 bits by a register (they clear half of R0), jumps whose size depends on that of others, and
+//! jumps 128 octets backwards. Shifts of 32 bits, of which it lacks some, are written with 64.
 
 use crate::error::{Error, last_errno};
 use crate::logging;
