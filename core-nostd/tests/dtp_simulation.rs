@@ -56,3 +56,13 @@ fn an_outage_of_two_hours_is_outlived() {
         assert_eq!(run(&scenario, false), Ok(Outcome::Complete), "events: {events}");
     }
 }
+
+#[test]
+fn a_clock_that_is_put_back_stops_nothing() {
+    let mut scenario = Scenario::calm(11);
+    // Once in the handshake, when the server would forget it, and once in mid-transfer.
+    scenario.outages = vec![(0.015, 2.0)];
+    scenario.jumps = vec![(0.012, -600.0), (2.2, -300.0)];
+    scenario.events = false;
+    assert_eq!(run(&scenario, false), Ok(Outcome::Complete));
+}

@@ -32,6 +32,9 @@ const UNPROVEN_OF_ADDRESS: usize = 8;
 const REPLIES: usize = 16;
 const REPLY_OCTETS: usize = 256;
 
+/// A clock that says less than before by more than this was put back.
+const CLOCK_PUT_BACK: Duration = Duration::from_secs(1);
+
 /// The shortest keep-alive that is granted.
 pub(super) const LEAST_KEEP_ALIVE_S: u32 = 60;
 
@@ -262,6 +265,8 @@ pub struct Endpoint<'m> {
     retry_keys_changed: Instant,
     interface_is_up: bool,
     now: Instant,
+    /// How far the caller's clock has been put back in all.
+    clock_was_behind: Duration,
     receive_octets: usize,
     drops: [u64; ModernError::ALL.len()],
     counters: [u64; Counter::ALL.len()],
@@ -311,6 +316,7 @@ impl<'m> Endpoint<'m> {
             random,
             interface_is_up: true,
             now,
+            clock_was_behind: Duration::ZERO,
             receive_octets,
             drops: [0; ModernError::ALL.len()],
             counters: [0; Counter::ALL.len()],
@@ -353,10 +359,14 @@ impl<'m> Endpoint<'m> {
 
     /// When [`Endpoint::transmit`] is to be called even if nothing happens; nothing for never.
     pub fn deadline(&mut self) -> Option<Instant> {
-        if self.ready.0 != NONE || !self.replies.is_empty() {
-            return Some(self.now);
-        }
-        self.timers.first(&mut Table(self.flows)).map(|(_, due)| due)
+        let due = if self.ready.0 != NONE || !self.replies.is_empty() {
+            self.now
+        } else {
+            self.timers.first(&mut Table(self.flows))?.1
+        };
+        // By the caller's clock.
+        let behind = self.clock_was_behind.as_nanos() as u64;
+        Some(Instant::from_nanos(due.as_nanos().saturating_sub(behind)))
     }
 
     /// How often something was counted.
@@ -392,10 +402,14 @@ impl<'m> Endpoint<'m> {
         })
     }
 
-    /// Time never goes back here, whatever a clock does.
+    /// Time never goes back here, whatever a clock does. One that was put back is followed from where it stands, or all timers would wait
+    /// until it has caught up; a small step back is two callers that read the clock at the same time.
     fn advance(&mut self, now: Instant) -> Instant {
-        if now > self.now {
-            self.now = now;
+        let shifted = now.after(self.clock_was_behind);
+        if self.now.since(shifted) > CLOCK_PUT_BACK {
+            self.clock_was_behind = self.now.since(now);
+        } else if shifted > self.now {
+            self.now = shifted;
         }
         self.now
     }
