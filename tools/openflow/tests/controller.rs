@@ -376,9 +376,13 @@ fn a_stranger_behind_a_port_is_not_believed() {
 #[test]
 fn who_breaks_the_protocol_is_let_go() {
     let mut world = World::new(FOREVER, OURS);
-    for octets in
-        [&[4u8, 0, 0, 4, 0, 0, 0, 0][..], &[4, 14, 0, 8, 0, 0, 0, 1], b"GET / HTTP/1.1\r\n\r\n"]
-    {
+    // A length that cannot be, no hello first, a hello of OpenFlow 1.0 alone, something else altogether.
+    for octets in [
+        &[4u8, 0, 0, 4, 0, 0, 0, 0][..],
+        &[4, 14, 0, 8, 0, 0, 0, 1],
+        &[1, 0, 0, 8, 0, 0, 0, 1],
+        b"GET / HTTP/1.1\r\n\r\n",
+    ] {
         let id = world.controller.connect(world.now);
         world.controller.receive(world.now, id, octets);
         world.controller.receive(world.now, id, &[0; 70_000]);

@@ -18,7 +18,7 @@ use super::store::{State, StoredRoute};
 use super::switch::{Stage, Switch};
 use crate::{
     Body, Command, Experiment, FlowMod, Hello, Message, Refusal, Reply, ReplyBody, Request, Role,
-    SwitchConfig, VERSION,
+    SwitchConfig,
 };
 
 /// How long routes of an earlier run hold until they are announced again.
@@ -172,7 +172,7 @@ impl Controller {
         }
         match message.body {
             Body::Hello(hello) => {
-                hello.negotiate(version.max(VERSION))?;
+                hello.negotiate(version)?;
                 if switch.stage == Stage::Hello {
                     switch.stage = Stage::Features;
                     switch.send(Body::FeaturesRequest);
