@@ -98,7 +98,7 @@ fn messages_make_it_forward(eal: &Eal, pool: &Mempool) {
 
             // A flow that nothing matches any more ends by itself, and its controller is told.
             let mut idle = flow(20, vec![under(&["idle"])], vec![output(2)]);
-            (idle.idle_timeout, idle.flags) = (1, FlowFlags::SEND_FLOW_REM);
+            (idle.idle_timeout, idle.flags) = (3, FlowFlags::SEND_FLOW_REM);
             client.flow_mod(idle).unwrap();
             a.send(&interest(&["idle"]));
             b.wait_for(1);

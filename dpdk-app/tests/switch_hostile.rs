@@ -168,10 +168,16 @@ fn hostile_controllers() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// More connections than the switch takes, all at once, which say nothing.
+/// More connections than the switch takes, all at once.
 fn many_connections(bench: &mut Bench) {
-    let held: Vec<TcpStream> =
+    // Those that say nothing make room for others.
+    let mute: Vec<TcpStream> =
         (0..100).map(|_| TcpStream::connect(bench.address).unwrap()).collect();
+    until("who makes room", || bench.stats().counters["control_no_hello"] > 0);
+    still_works(bench, "many connections that say nothing");
+    drop(mute);
+    until("their end", || bench.stats().gauges["control_connections"] < 16);
+    let held: Vec<TcpStream> = (0..100).map(|_| say(bench, &HELLO)).collect();
     until("too many", || bench.stats().counters["control_too_many"] > 0);
     drop(held);
     until("their end", || bench.stats().gauges["control_connections"] < 32);

@@ -8,6 +8,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use heddle_host::control::{self, Client as Telemetry};
@@ -301,36 +302,51 @@ impl Drop for Network {
     }
 }
 
-/// Sends datagrams from host a to host b and waits for each to come back.
+/// Sends datagrams from host a to host b and waits for each to come back; one that the kernels lose on the way is sent again.
 fn exchange(network: &Network, count: usize) {
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
+        let is_over = &is_over;
         scope.spawn(move || {
             network.enter("b");
             let socket = UdpSocket::bind("10.9.0.2:5000").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             tell.send(()).unwrap();
             let mut octets = [0; 2048];
-            for _ in 0..count {
-                let (len, from) = socket.recv_from(&mut octets).unwrap();
-                socket.send_to(&octets[..len], from).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                if let Ok((len, from)) = socket.recv_from(&mut octets) {
+                    socket.send_to(&octets[..len], from).unwrap();
+                }
             }
         });
         scope.spawn(move || {
+            let _over = SetOnDrop(is_over);
             network.enter("a");
             told.recv().unwrap();
             let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             socket.connect("10.9.0.2:5000").unwrap();
             let mut octets = [0; 2048];
             for number in 0..count {
                 let sent = vec![number as u8; 100 + number];
-                socket.send(&sent).unwrap();
-                let len = socket.recv(&mut octets).unwrap();
-                assert_eq!(octets[..len], sent);
+                until("a datagram", || {
+                    socket.send(&sent).unwrap();
+                    // Earlier ones may come twice.
+                    socket.recv(&mut octets).is_ok_and(|len| octets[..len] == sent)
+                });
             }
         });
     });
+}
+
+/// Ends what waits for the flag, whatever becomes of the thread.
+struct SetOnDrop<'f>(&'f AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
