@@ -119,7 +119,7 @@ impl Places {
         {
             if !there.exists() {
                 return Err(Error::Invalid(format!(
-                    "{} is not there; `sudo tools/setup` installs the applications that the named testbed runs",
+                    "{} is not there; `sudo tools/setup --named` installs the applications that the named testbed runs",
                     there.display()
                 )));
             }
@@ -188,13 +188,20 @@ pub fn start_controller(
             (command, "ready")
         }
         ControllerKind::OsKen => {
+            let python = places.applications.join("os-ken/bin/python");
+            if !python.exists() {
+                return Err(Error::Invalid(format!(
+                    "{} is not there; `sudo tools/setup --tests` installs os-ken",
+                    python.display()
+                )));
+            }
             let scripts = places.applications.join("os-ken-application");
             std::fs::create_dir_all(&scripts).map_err(Error::at("make", &scripts))?;
             for (name, text) in OS_KEN {
                 let path = scripts.join(name);
                 std::fs::write(&path, text).map_err(Error::at("write", &path))?;
             }
-            let mut command = Command::new(places.applications.join("os-ken/bin/python"));
+            let mut command = Command::new(python);
             command.arg(scripts.join("run.py")).arg("--config").arg(path);
             command.arg("--listen").arg(format!("{CONTROLLER}:{CONTROLLER_PORT}"));
             (command, "instantiating app os_ken.controller.ofp_handler")
