@@ -49,9 +49,20 @@ pub fn run(
     parameter: &[u8],
     packet: &[u8],
 ) -> Result<u64, Fault> {
+    run_at(PLACE, backend, program, parameter, packet)
+}
+
+/// One run somewhere.
+pub fn run_at(
+    place: ProgramPlace,
+    backend: &dyn Backend,
+    program: &Program,
+    parameter: &[u8],
+    packet: &[u8],
+) -> Result<u64, Fault> {
     let mut machine = backend.prepare(program).unwrap();
     let mut block = Block::new(parameter).unwrap();
-    let armed = block.arm(PLACE, packet).unwrap();
+    let armed = block.arm(place, packet).unwrap();
     let verdict = machine.run(&armed);
     match armed.fault() {
         Some(fault) => Err(fault),
