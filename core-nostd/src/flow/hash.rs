@@ -32,16 +32,20 @@ impl Prefixes {
                 break;
             }
             let component_octets = component_octets(rest);
-            let mut left = component_octets;
-            loop {
-                hash = mix(hash ^ first_word(rest, left), 0xE703_7ED1_A0B4_28DB);
-                if left <= 8 {
-                    rest = rest.get(left..).unwrap_or_default();
-                    break;
-                }
-                rest = rest.get(8..).unwrap_or_default();
-                left -= 8;
+            let Some((mut component, after)) = rest.split_at_checked(component_octets) else {
+                break;
+            };
+            // A word may be read beyond the component's end, where there is one.
+            let mut wide = rest;
+            while let (Some((octets, more)), true) =
+                (wide.split_first_chunk::<8>(), component.len() > 8)
+            {
+                hash = mix(hash ^ u64::from_le_bytes(*octets), 0xE703_7ED1_A0B4_28DB);
+                component = component.get(8..).unwrap_or_default();
+                wide = more;
             }
+            hash = mix(hash ^ first_word(wide, component.len()), 0xE703_7ED1_A0B4_28DB);
+            rest = after;
             end += component_octets;
         }
     }

@@ -10,7 +10,8 @@ use crate::node::PortId;
 pub(super) struct Rewrite {
     /// The port it leaves on; nothing for the one that it came in on.
     pub(super) output: Option<PortId>,
-    changes: Changes,
+    /// Bits of [`changes`].
+    changes: u8,
     ethernet_destination: [u8; 6],
     ethernet_source: [u8; 6],
     source: [u8; 4],
@@ -20,17 +21,19 @@ pub(super) struct Rewrite {
     ttl: u8,
 }
 
-/// What is changed.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-struct Changes {
-    ethernet_destination: bool,
-    ethernet_source: bool,
-    source: bool,
-    destination: bool,
-    source_port: bool,
-    destination_port: bool,
-    sets_ttl: bool,
-    decrements_ttl: bool,
+/// What is changed, a bit for each.
+mod changes {
+    pub const ETHERNET_DESTINATION: u8 = 1;
+    pub const ETHERNET_SOURCE: u8 = 1 << 1;
+    pub const SOURCE: u8 = 1 << 2;
+    pub const DESTINATION: u8 = 1 << 3;
+    pub const SOURCE_PORT: u8 = 1 << 4;
+    pub const DESTINATION_PORT: u8 = 1 << 5;
+    pub const SET_TTL: u8 = 1 << 6;
+    pub const DECREMENT_TTL: u8 = 1 << 7;
+    pub const TTL: u8 = SET_TTL | DECREMENT_TTL;
+    /// Those of IP and UDP.
+    pub const IP: u8 = !(ETHERNET_DESTINATION | ETHERNET_SOURCE);
 }
 
 impl Rewrite {
@@ -55,7 +58,7 @@ impl Rewrite {
         };
         let mut rewrite = Self {
             output,
-            changes: Changes::default(),
+            changes: 0,
             ethernet_destination: [0; 6],
             ethernet_source: [0; 6],
             source: [0; 4],
@@ -71,34 +74,39 @@ impl Rewrite {
     }
 
     fn add(&mut self, action: &Action) -> Option<()> {
-        let changes = &mut self.changes;
-        match action {
+        let change = match action {
             Action::SetField(SetField::EthernetDestination(address)) => {
-                (changes.ethernet_destination, self.ethernet_destination) = (true, *address);
+                self.ethernet_destination = *address;
+                changes::ETHERNET_DESTINATION
             }
             Action::SetField(SetField::EthernetSource(address)) => {
-                (changes.ethernet_source, self.ethernet_source) = (true, *address);
+                self.ethernet_source = *address;
+                changes::ETHERNET_SOURCE
             }
             Action::SetField(SetField::Ipv4Source(address)) => {
-                (changes.source, self.source) = (true, *address);
+                self.source = *address;
+                changes::SOURCE
             }
             Action::SetField(SetField::Ipv4Destination(address)) => {
-                (changes.destination, self.destination) = (true, *address);
+                self.destination = *address;
+                changes::DESTINATION
             }
             Action::SetField(SetField::UdpSource(port)) => {
-                (changes.source_port, self.source_port) = (true, port.to_be_bytes());
+                self.source_port = port.to_be_bytes();
+                changes::SOURCE_PORT
             }
             Action::SetField(SetField::UdpDestination(port)) => {
-                (changes.destination_port, self.destination_port) = (true, port.to_be_bytes());
+                self.destination_port = port.to_be_bytes();
+                changes::DESTINATION_PORT
             }
-            Action::SetTtl(ttl) if !changes.decrements_ttl => {
-                (changes.sets_ttl, self.ttl) = (true, *ttl);
+            Action::SetTtl(ttl) if self.changes & changes::DECREMENT_TTL == 0 => {
+                self.ttl = *ttl;
+                changes::SET_TTL
             }
-            Action::DecrementTtl if !changes.sets_ttl && !changes.decrements_ttl => {
-                changes.decrements_ttl = true;
-            }
+            Action::DecrementTtl if self.changes & changes::TTL == 0 => changes::DECREMENT_TTL,
             _ => return None,
-        }
+        };
+        self.changes |= change;
         Some(())
     }
 
@@ -106,20 +114,19 @@ impl Rewrite {
     /// IPv4 without options.
     #[inline]
     pub(super) fn apply(&self, frame: &mut [u8], is_plain: bool) -> bool {
-        let changes = self.changes;
-        if changes == Changes::default() {
+        let is_there = |change| self.changes & change != 0;
+        if self.changes == 0 {
             return true;
         }
         let Some(head) = frame.first_chunk_mut::<PLAIN_OCTETS>() else { return false };
-        let is_ip = Changes { ethernet_destination: false, ethernet_source: false, ..changes }
-            != Changes::default();
-        if is_ip && (!is_plain || (changes.decrements_ttl && head[22] <= 1)) {
+        let is_ip = is_there(changes::IP);
+        if is_ip && (!is_plain || (is_there(changes::DECREMENT_TTL) && head[22] <= 1)) {
             return false;
         }
-        if changes.ethernet_destination {
+        if is_there(changes::ETHERNET_DESTINATION) {
             head[0..6].copy_from_slice(&self.ethernet_destination);
         }
-        if changes.ethernet_source {
+        if is_there(changes::ETHERNET_SOURCE) {
             head[6..12].copy_from_slice(&self.ethernet_source);
         }
         if !is_ip {
@@ -127,28 +134,28 @@ impl Rewrite {
         }
         // RFC 1624: HC' = ~(~HC + ~m + m'), for the sums of IPv4's header and of the datagram.
         let (mut header, mut datagram) = (0, 0);
-        if changes.sets_ttl || changes.decrements_ttl {
-            let ttl = if changes.sets_ttl { self.ttl } else { head[22] - 1 };
+        if is_there(changes::TTL) {
+            let ttl = if is_there(changes::SET_TTL) { self.ttl } else { head[22] - 1 };
             let protocol = head[23];
             header += replace([head[22], protocol], [ttl, protocol]);
             head[22] = ttl;
         }
-        if changes.source {
+        if is_there(changes::SOURCE) {
             let old = [head[26], head[27], head[28], head[29]];
             datagram += replace_address(old, self.source);
             head[26..30].copy_from_slice(&self.source);
         }
-        if changes.destination {
+        if is_there(changes::DESTINATION) {
             let old = [head[30], head[31], head[32], head[33]];
             datagram += replace_address(old, self.destination);
             head[30..34].copy_from_slice(&self.destination);
         }
         header += datagram;
-        if changes.source_port {
+        if is_there(changes::SOURCE_PORT) {
             datagram += replace([head[34], head[35]], self.source_port);
             head[34..36].copy_from_slice(&self.source_port);
         }
-        if changes.destination_port {
+        if is_there(changes::DESTINATION_PORT) {
             datagram += replace([head[36], head[37]], self.destination_port);
             head[36..38].copy_from_slice(&self.destination_port);
         }
@@ -173,8 +180,9 @@ const fn replace(old: [u8; 2], new: [u8; 2]) -> u32 {
 
 /// The same for the two words of an address.
 #[inline]
-const fn replace_address([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> u32 {
-    replace([a, b], [e, f]) + replace([c, d], [g, h])
+const fn replace_address(old: [u8; 4], new: [u8; 4]) -> u32 {
+    let (old, new) = (!u32::from_be_bytes(old), u32::from_be_bytes(new));
+    (old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)
 }
 
 /// The checksum after its words have changed by so much.
