@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+mod program;
+
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use heddle_host::control::{self, Client};
-use heddle_host::metrics::Stats;
-use rustix::process::{Pid, Signal, kill_process};
+use program::{Running, first_cpu};
+use rustix::process::Signal;
 
 /// A configuration file with one port of DPDK's own that hears itself, on the first CPU that this process may use.
 struct File {
@@ -18,9 +19,7 @@ struct File {
 
 impl File {
     fn new(test: &str, port: &str) -> Self {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        let cpu = cpus.trim().split([',', '-']).next().unwrap();
+        let cpu = first_cpu();
         let name = format!("test-{test}-{}", std::process::id());
         let directory = tempfile::tempdir().unwrap();
         let text = format!(
@@ -45,50 +44,11 @@ impl File {
     }
 }
 
-/// A process that is killed when the test fails.
-struct Running(Child);
-
-impl Running {
-    /// Starts the program and reads what it says until it is ready.
-    fn start(file: &File) -> Self {
-        let mut child = file.command().spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = Vec::new();
-        loop {
-            match lines.next() {
-                Some(Ok(line)) if line.ends_with("ready") => break,
-                Some(Ok(line)) => said.push(line),
-                end => panic!("it ended before it was ready ({end:?}): {}", said.join("\n")),
-            }
-        }
-        // Somebody must take what it says later.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self(child)
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-
-    /// CPU time that the process has used.
-    fn cpu_time(&self) -> Duration {
-        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0.id())).unwrap();
-        Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn it_answers_while_it_runs_and_stops_cleanly() {
     for (test, signal) in [("term", Signal::TERM), ("int", Signal::INT)] {
         let file = File::new(test, "vdev = \"net_ring0\"");
-        let mut running = Running::start(&file);
+        let running = Running::start(file.command());
         let client = Client::connect(&file.name).unwrap();
         let stats = client.stats().unwrap();
         assert_eq!(stats.name, file.name);
@@ -102,11 +62,7 @@ fn it_answers_while_it_runs_and_stops_cleanly() {
         assert_eq!(client.stats().unwrap().name, file.name);
         drop(client);
 
-        running.signal(signal);
-        let mut json = String::new();
-        running.0.stdout.take().unwrap().read_to_string(&mut json).unwrap();
-        assert_eq!(running.0.wait().unwrap().code(), Some(0));
-        let last: Stats = serde_json::from_str(&json).unwrap();
+        let last = running.stop(signal);
         assert_eq!(last.name, file.name);
         assert!(last.uptime_s > 0.0);
         assert!(!file.runtime_directory().exists(), "nothing is left behind");
@@ -116,7 +72,7 @@ fn it_answers_while_it_runs_and_stops_cleanly() {
 #[test]
 fn at_rest_it_costs_little() {
     let file = File::new("rest", "vdev = \"net_ring0\"");
-    let mut running = Running::start(&file);
+    let running = Running::start(file.command());
     // After a second without frames it sleeps longer.
     std::thread::sleep(Duration::from_millis(1500));
     let (began, before) = (Instant::now(), running.cpu_time());
@@ -124,21 +80,18 @@ fn at_rest_it_costs_little() {
     let share = (running.cpu_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
     // It measures about 1 %; a worker that polled would have at least a good part of the CPU.
     assert!(share < 0.05, "{:.1} % of a CPU at rest", share * 100.0);
-    running.signal(Signal::TERM);
-    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    running.stop(Signal::TERM);
 }
 
 #[test]
 fn it_starts_again_where_it_was_killed() {
     let file = File::new("killed", "vdev = \"net_ring0\"");
-    let mut first = Running::start(&file);
-    first.signal(Signal::KILL);
-    first.0.wait().unwrap();
+    let first = Running::start(file.command());
+    first.kill();
     assert!(file.runtime_directory().exists(), "a killed process cannot tidy up");
-    let mut second = Running::start(&file);
+    let second = Running::start(file.command());
     assert_eq!(Client::connect(&file.name).unwrap().stats().unwrap().name, file.name);
-    second.signal(Signal::TERM);
-    assert_eq!(second.0.wait().unwrap().code(), Some(0));
+    second.stop(Signal::TERM);
     assert!(!file.runtime_directory().exists(), "nothing is left behind");
 }
 

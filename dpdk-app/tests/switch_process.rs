@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::{BufRead, BufReader, Read};
+mod program;
+
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,9 @@ use heddle_openflow::client::Client;
 use heddle_openflow::{
     Action, Body, Field, FlowMod, Instruction, Match, Oxm, Port, PortNumber, Tls, TlsFiles,
 };
+use program::{Running, first_cpu};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,9 +33,7 @@ struct File {
 
 impl File {
     fn new(test: &str, switch: &str, ports: &[(&str, &str)]) -> Self {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        let cpu = cpus.trim().split([',', '-']).next().unwrap();
+        let cpu = first_cpu();
         let name = format!("test-{test}-{}", std::process::id());
         let directory = tempfile::tempdir().unwrap();
         let mut text = format!(
@@ -61,44 +61,6 @@ impl File {
         command.arg("-c").arg(self.directory.path().join("heddle.toml")).arg("--json");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
-    }
-}
-
-/// A process that is killed when the test fails.
-struct Running(Child);
-
-impl Running {
-    /// Starts the program and reads what it says until it is ready.
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = Vec::new();
-        loop {
-            match lines.next() {
-                Some(Ok(line)) if line.ends_with("ready") => break,
-                Some(Ok(line)) => said.push(line),
-                end => panic!("it ended before it was ready ({end:?}): {}", said.join("\n")),
-            }
-        }
-        // Somebody must take what it says later.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self(child)
-    }
-
-    /// Tells it to stop, and waits. What it counted.
-    fn stop(mut self) -> Stats {
-        kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
-        let mut json = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut json).unwrap();
-        assert_eq!(self.0.wait().unwrap().code(), Some(0));
-        serde_json::from_str(&json).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -160,7 +122,7 @@ fn it_answers_while_it_runs_and_stops_cleanly() {
     drop(telemetry);
 
     // With connections that are open.
-    let last = running.stop();
+    let last = running.stop(Signal::TERM);
     assert_eq!(last.name, file.name);
     assert_eq!((last.gauges["flows"], last.counters["switch_orders"]), (1, 1));
     let directory = control::runtime_directory().join(control::file_prefix(&file.name));
@@ -208,7 +170,7 @@ fn with_tls_it_talks_to_those_whose_certificates_are_right() {
     let plain = format!("tcp:127.0.0.1:{port}").parse().unwrap();
     assert!(Client::connect(&plain, None, PATIENCE).is_err());
     client.barrier().unwrap();
-    let stats = running.stop();
+    let stats = running.stop(Signal::TERM);
     assert_eq!((stats.gauges["flows"], stats.counters["control_tls_failed"]), (1, 2));
 }
 
@@ -391,7 +353,7 @@ fn it_joins_hosts_over_the_kernel_s_interfaces() {
             exchange(network, 50);
         });
     });
-    let stats = running.stop();
+    let stats = running.stop(Signal::TERM);
     assert!(stats.ports["a"].rx_frames >= 100, "{}", stats.tables());
     assert!(stats.ports["b"].tx_frames >= 100, "{}", stats.tables());
 }
