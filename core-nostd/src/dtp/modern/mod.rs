@@ -1,4 +1,4 @@
-//! The `modern` suite: every packet is encrypted and authenticated. `SPEC.md` beside this module specifies it.
+//! The `modern` suite: every packet is encrypted and authenticated. `SPEC.md`, one folder up, specifies it.
 //!
 //! [`Handshake`] runs the two Noise messages and ends in [`SessionSecrets`]; [`Sealer`] and [`Opener`] are
 //! one direction's keys at its two ends, with header protection, change of keys and the replay window; [`Initial`],
