@@ -8,6 +8,7 @@
 //! An answer of `ERR reason` ends the stream. Names are relative, without `..`, and stay below the served directory whatever links stand there.
 
 use crate::stream::DtpStream;
+use crate::upload::Upload;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -60,13 +61,25 @@ fn locate(root: &Path, name: &str) -> io::Result<PathBuf> {
         return Err(refused("a name must be relative and plain"));
     }
     let path = root.join(name);
-    // A link may lead out of the directory; its nearest part that is there tells.
-    let there =
-        path.ancestors().find(|path| path.exists()).ok_or_else(|| refused("no such file"))?;
+    stays_below(root, &path)?;
+    Ok(path)
+}
+
+/// A link may lead out of the directory, also one to what is not there; the nearest part of a path that is there tells.
+fn stays_below(root: &Path, path: &Path) -> io::Result<()> {
+    let there = path
+        .ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+        .ok_or_else(|| refused("no such file"))?;
     if !there.canonicalize()?.starts_with(root.canonicalize()?) {
         return Err(refused("the name leads out of the directory"));
     }
-    Ok(path)
+    Ok(())
+}
+
+/// To open what is no file, such as a pipe that nobody writes to, may take for ever.
+fn must_be_file(path: &Path) -> io::Result<()> {
+    if path.metadata()?.is_file() { Ok(()) } else { Err(refused("not a file")) }
 }
 
 fn part_of(path: &Path) -> PathBuf {
@@ -106,11 +119,10 @@ fn answer(
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
     match (verb, number, name) {
         (Some("GET"), Some(offset), Some(name)) => {
-            let mut file = File::open(locate(root, name)?)?;
+            let path = locate(root, name)?;
+            must_be_file(&path)?;
+            let mut file = File::open(path)?;
             let data = file.metadata()?;
-            if !data.is_file() {
-                return Err(refused("not a file"));
-            }
             if offset > data.len() {
                 return Err(refused("the file is shorter than what is there of it"));
             }
@@ -125,23 +137,23 @@ fn answer(
                 fs::create_dir_all(directory)?;
             }
             let part = part_of(&path);
-            let mut file = OpenOptions::new().read(true).append(true).create(true).open(&part)?;
-            let there = file.metadata()?.len();
-            let offset = if there > size { 0 } else { there };
-            if offset == 0 {
-                file.set_len(0)?;
+            stays_below(root, &part)?;
+            for path in [&path, &part] {
+                if path.exists() {
+                    must_be_file(path)?;
+                }
             }
+            let mut upload = Upload::begin(&part, size)?;
+            let offset = upload.offset;
             writeln!(stream, "OK {offset}")?;
-            let got = copy(&mut reader.take(size - offset), &mut file, |_| Ok(()))?;
-            file.sync_all()?;
+            let got = copy(&mut reader.take(size - offset), &mut upload, |_| Ok(()))?;
             if offset + got != size {
                 return Err(io::Error::new(
                     ErrorKind::UnexpectedEof,
                     "the client ended early; what came is kept",
                 ));
             }
-            let digest = sha256(&part)?;
-            fs::rename(&part, &path)?;
+            let digest = upload.finish(&path)?;
             writeln!(stream, "DONE {digest}")?;
             stream.shutdown(Shutdown::Write)
         }
@@ -339,10 +351,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("here"), "x").unwrap();
         std::os::unix::fs::symlink(outside.path(), root.path().join("out")).unwrap();
+        std::os::unix::fs::symlink(outside.path().join("new"), root.path().join("idle")).unwrap();
         assert!(locate(root.path(), "here").is_ok());
         assert!(locate(root.path(), "new/deep").is_ok());
-        for name in ["", "/etc/passwd", "../x", "a/../../x", "out/x", "./here/.."] {
+        for name in ["", "/etc/passwd", "../x", "a/../../x", "out/x", "idle", "idle/x", "./here/.."]
+        {
             assert!(locate(root.path(), name).is_err(), "{name:?}");
         }
+        assert!(
+            must_be_file(&root.path().join("here")).is_ok() && must_be_file(root.path()).is_err()
+        );
     }
 }

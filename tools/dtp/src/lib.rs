@@ -15,6 +15,7 @@ pub mod keys;
 mod netlink;
 mod socket;
 mod stream;
+mod upload;
 
 pub use driver::{Endpoint, FlowReport, Settings};
 pub use heddle_core::dtp::modern::{CloseReason, Congestion};

@@ -1,6 +1,6 @@
 //! `heddle program`: the match programs of a running switch.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use heddle_host::units;
@@ -83,11 +83,14 @@ pub fn run(args: &Args, out: &mut impl Write) -> Result<(), Failure> {
             let failed = |reason: String| {
                 Failure::Error(format!("cannot read the program {}: {reason}", file.display()))
             };
-            let meta = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?;
-            if meta.len() > MAX_OCTETS {
+            // A device may say that it is empty and never end.
+            let mut elf = Vec::new();
+            std::fs::File::open(file)
+                .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut elf))
+                .map_err(|error| failed(error.to_string()))?;
+            if elf.len() as u64 > MAX_OCTETS {
                 return Err(failed("it is longer than 16 MiB".into()));
             }
-            let elf = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
             if elf.is_empty() {
                 return Err(failed("it is empty".into()));
             }

@@ -61,6 +61,7 @@ impl Tls {
     /// Which file is of no use, and why.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let chain = certificates("a certificate", &files.certificate)?;
+        must_be_file("a private key", &files.key)?;
         let key = || {
             PrivateKeyDer::from_pem_file(&files.key)
                 .map_err(|source| file_error("a private key", &files.key, source))
@@ -109,7 +110,15 @@ fn file_error(what: &'static str, path: &Path, source: rustls::pki_types::pem::E
     TlsError::File { what, path: path.to_owned(), source }
 }
 
+/// A pipe or device might never end, and whoever waits for it cannot be told to stop.
+fn must_be_file(what: &'static str, path: &Path) -> Result<(), TlsError> {
+    let refused = |error| file_error(what, path, rustls::pki_types::pem::Error::Io(error));
+    let data = std::fs::metadata(path).map_err(refused)?;
+    if data.is_file() { Ok(()) } else { Err(refused(std::io::Error::other("it is no file"))) }
+}
+
 fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    must_be_file(what, path)?;
     let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
     match read() {
         Ok(found) if found.is_empty() => {

@@ -107,3 +107,19 @@ fn files_that_are_of_no_use_are_named() {
     let error = Tls::load(&wrong).unwrap_err().to_string();
     assert!(error.contains("an authority's certificate"), "{error}");
 }
+
+/// To read a pipe that nobody writes to would hold up the switch for ever.
+#[test]
+fn what_is_no_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = files(directory.path(), "good");
+    let device = || Path::new("/dev/zero").to_owned();
+    for bad in [
+        TlsFiles { certificate: device(), ..good.clone() },
+        TlsFiles { key: device(), ..good.clone() },
+        TlsFiles { authority: device(), ..good.clone() },
+    ] {
+        let error = Tls::load(&bad).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero") && error.contains("no file"), "{error}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What a controller is told: which islands there are, behind which switches, and how to reach them.
 
 use std::fmt;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -14,6 +15,9 @@ use super::name::Prefix;
 
 /// A configuration that says what everything in it means.
 pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// A file with more octets is none.
+const MAX_FILE_OCTETS: u64 = 16 << 20;
 
 /// When flows are installed.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -197,8 +201,14 @@ impl Config {
     /// # Errors
     /// Why it cannot be used.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE_OCTETS + 1).read_to_string(&mut text))
             .map_err(|source| ConfigError::Io { path: path.into(), source })?;
+        if text.len() as u64 > MAX_FILE_OCTETS {
+            let reason = "it is larger than 16 MiB".into();
+            return Err(ConfigError::Form { path: path.into(), reason });
+        }
         Self::parse(&text).map_err(|error| match error {
             ConfigError::Meaning(reason) => ConfigError::Form { path: path.into(), reason },
             other => other,
@@ -381,6 +391,12 @@ mod tests {
             (config.hold_ms, config.echo_ms, config.max_names, config.matching, config.mode),
             (bare.hold_ms, bare.echo_ms, bare.max_names, bare.matching, bare.mode)
         );
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let error = Config::load(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("larger than 16 MiB"), "{error}");
     }
 
     #[test]

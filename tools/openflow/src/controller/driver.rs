@@ -307,10 +307,13 @@ fn listen_udp(address: SocketAddr) -> Result<UdpSocket, DriverError> {
 fn read_program(config: &Config) -> Result<Vec<u8>, DriverError> {
     const MAX_OCTETS: usize = 16 << 20;
     let Some(program) = &config.program else { return Ok(Vec::new()) };
-    let octets = std::fs::read(&program.file).map_err(|source| DriverError::Io {
-        doing: format!("read the program {}", program.file.display()),
-        source,
-    })?;
+    let mut octets = Vec::new();
+    std::fs::File::open(&program.file)
+        .and_then(|file| file.take(MAX_OCTETS as u64 + 1).read_to_end(&mut octets))
+        .map_err(|source| DriverError::Io {
+            doing: format!("read the program {}", program.file.display()),
+            source,
+        })?;
     if octets.is_empty() || octets.len() > MAX_OCTETS {
         return Err(DriverError::Program(program.file.clone()));
     }
