@@ -46,6 +46,11 @@ impl From<CongestionName> for Congestion {
     }
 }
 
+/// A number that memory is taken for.
+fn from_to(least: u64, most: u64) -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(least..=most)
+}
+
 /// Arguments of `serve`.
 #[derive(Args)]
 pub struct ServeArgs {
@@ -70,13 +75,13 @@ pub struct ServeArgs {
     #[arg(long, default_value_t = 7 * 24 * 3600)]
     keep_alive_cap: u64,
     /// Flows at a time
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 1024, value_parser = from_to(1, 1 << 20))]
     flows: usize,
     /// Flows that transfer at the same time; each takes twice the buffer
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = from_to(1, 1 << 16))]
     active: usize,
     /// Octets that are buffered for a flow, each way
-    #[arg(long, default_value_t = 4 << 20)]
+    #[arg(long, default_value_t = 4 << 20, value_parser = from_to(4096, 1 << 30))]
     buffer: usize,
     /// Control of congestion
     #[arg(long, value_enum, default_value_t = CongestionName::Cubic)]
@@ -215,6 +220,11 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
     if pre_shared.is_some() {
         patterns.push(Pattern::PreShared);
     }
+    // The system may refuse this much, and then the process would abort.
+    let octets = args.active.saturating_mul(args.buffer).saturating_mul(2);
+    Vec::<u8>::new()
+        .try_reserve_exact(octets)
+        .map_err(|_| invalid(&format!("there is no memory for buffers of {octets} octets")))?;
     let settings = Settings {
         flows: args.flows,
         actives: args.active,
