@@ -55,6 +55,9 @@ fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
 
 /// The file of a name below `root`.
 fn locate(root: &Path, name: &str) -> io::Result<PathBuf> {
+    if name.ends_with(PART) {
+        return Err(refused("names that end in .part are of files that are not whole yet"));
+    }
     let name = Path::new(name);
     let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || name.as_os_str().is_empty() {
@@ -353,6 +356,7 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), root.path().join("out")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("new"), root.path().join("idle")).unwrap();
         assert!(locate(root.path(), "here").is_ok());
+        assert!(locate(root.path(), "here.part").is_err());
         assert!(locate(root.path(), "new/deep").is_ok());
         for name in ["", "/etc/passwd", "../x", "a/../../x", "out/x", "idle", "idle/x", "./here/.."]
         {

@@ -18,8 +18,8 @@ use super::counters::Counters;
 use super::machine::{ConnectionId, Controller};
 use super::store::{StateStore, StoreError};
 
-/// Connections at a time, at most.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections at a time, at most: fewer than the files that a process may usually have open, 1024.
+const MAX_CONNECTIONS: usize = 512;
 
 /// Octets that may wait for a switch that does not read. One that has more is let go.
 const MAX_PENDING_OCTETS: usize = 256 << 20;
