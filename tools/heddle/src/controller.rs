@@ -29,7 +29,7 @@ pub struct Args {
     /// The islands and all else, in TOML
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Where switches connect to: tcp:ADDRESS:PORT, in place of the configuration's [default: tcp:127.0.0.1:6653]
+    /// Where switches connect to: tcp:ADDRESS:PORT or tls:ADDRESS:PORT, in place of the configuration's [default: tcp:127.0.0.1:6653]
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
     /// Where state is kept, in place of the configuration's; the controller may be killed at any moment

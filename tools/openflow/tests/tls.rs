@@ -4,13 +4,17 @@
 mod host;
 
 use heddle_openflow::client::Client;
+use heddle_openflow::controller::{Config, Final, MemoryStore, run};
 use heddle_openflow::driver::Settings;
 use heddle_openflow::{Tls, TlsFiles};
 use host::{Host, LONG, address, connect, until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 
 /// An authority, and a certificate of it for the loopback addresses.
 fn files(directory: &Path, name: &str) -> TlsFiles {
@@ -122,4 +126,42 @@ fn what_is_no_file_is_refused() {
         let error = Tls::load(&bad).unwrap_err().to_string();
         assert!(error.contains("/dev/zero") && error.contains("no file"), "{error}");
     }
+}
+
+#[test]
+fn switches_find_their_controller_by_tls() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = files(directory.path(), "ours");
+    let text = format!(
+        "gateway = \"192.0.2.1\"\nlisten = [\"tls:127.0.0.1:0\"]\n\
+         tls = {{ certificate = {:?}, key = {:?}, authority = {:?} }}\n\
+         [[island]]\nname = \"i\"\ndatapath_id = \"99\"\nforwarder = \"127.0.0.1\"\n",
+        files.certificate, files.key, files.authority
+    );
+    let config = Config::parse(&text).unwrap();
+    let (stop, show) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let switches = Arc::new(AtomicUsize::new(0));
+    let (tell, told) = channel();
+    let controller = {
+        let (stop, show, switches) = (stop.clone(), show.clone(), switches.clone());
+        let ready = move |addresses: &[SocketAddr]| tell.send(addresses[0]).unwrap();
+        let shown = move |status: &Final| switches.store(status.switches, Ordering::Relaxed);
+        std::thread::spawn(move || {
+            run(config, &mut MemoryStore::default(), &stop, &show, ready, shown).unwrap()
+        })
+    };
+    let controllers = vec![address(&format!("tls:{}", told.recv_timeout(LONG).unwrap()))];
+    let host = Host::new(Settings { controllers, tls: Some(files), ..Settings::default() }, 8);
+    until("the switch is set up", || {
+        show.store(true, Ordering::Relaxed);
+        switches.load(Ordering::Relaxed) == 1
+    });
+    drop(host);
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(controller.join().unwrap().counters.switches_set_up, 1);
+
+    let without =
+        Config::parse("gateway = \"192.0.2.1\"\nlisten = [\"tls:127.0.0.1:0\"]\n").unwrap();
+    let refusal = run(without, &mut MemoryStore::default(), &stop, &show, |_| {}, |_| {});
+    assert!(refusal.unwrap_err().to_string().contains("needs certificates"));
 }

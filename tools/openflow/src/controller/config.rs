@@ -12,6 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::name::Prefix;
+use crate::TlsFiles;
 
 /// A configuration that says what everything in it means.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -56,9 +57,11 @@ pub struct Config {
     /// When flows are installed.
     #[serde(default)]
     pub mode: Mode,
-    /// Where switches connect to: `tcp:ADDRESS:PORT`.
+    /// Where switches connect to: `tcp:ADDRESS:PORT` or `tls:ADDRESS:PORT`.
     #[serde(default)]
     pub listen: Vec<String>,
+    /// Certificates and key, for `tls`.
+    pub tls: Option<TlsFiles>,
     /// Where islands send announcements directly, by UDP; nothing for only through their switches.
     pub announcements: Option<SocketAddr>,
     /// Where state is kept; nothing for in memory alone.

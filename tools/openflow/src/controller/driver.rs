@@ -1,13 +1,14 @@
 //! Sockets and time for the controller.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
 use heddle_core::node::Instant;
+use mio::net::TcpStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -17,6 +18,8 @@ use super::config::Config;
 use super::counters::Counters;
 use super::machine::{ConnectionId, Controller};
 use super::store::{StateStore, StoreError};
+use crate::driver::Wire;
+use crate::{Tls, TlsError};
 
 /// Connections at a time, at most: fewer than the files that a process may usually have open, 1024.
 const MAX_CONNECTIONS: usize = 512;
@@ -24,8 +27,8 @@ const MAX_CONNECTIONS: usize = 512;
 /// Octets that may wait for a switch that does not read. One that has more is let go.
 const MAX_PENDING_OCTETS: usize = 256 << 20;
 
-/// Octets that are read, and datagrams that are taken, from one socket before the others have their turn.
-const READ_OCTETS: usize = 1 << 16;
+/// Octets of the longest datagram, and datagrams that are taken from one socket before the others have their turn.
+const DATAGRAM_OCTETS: usize = 1 << 16;
 const MAX_DATAGRAMS: usize = 64;
 
 /// The longest wait before a request to stop is noticed.
@@ -38,13 +41,23 @@ const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// No address to listen at.
-    #[error("there is nothing to listen at: name at least one tcp:ADDRESS:PORT")]
+    #[error(
+        "there is nothing to listen at: name at least one tcp:ADDRESS:PORT or tls:ADDRESS:PORT"
+    )]
     NothingToListenAt,
     /// Not an address.
     #[error(
-        "'{0}' is nothing to listen at: it must be tcp:ADDRESS:PORT, as in tcp:0.0.0.0:6653 or tcp:[::]:6653"
+        "'{0}' is nothing to listen at: it must be tcp:ADDRESS:PORT or tls:ADDRESS:PORT, as in tcp:0.0.0.0:6653 or tls:[::]:6653"
     )]
     Address(String),
+    /// TLS without certificates.
+    #[error(
+        "'{0}' needs certificates: the configuration must have tls = {{ certificate = FILE, key = FILE, authority = FILE }}"
+    )]
+    NoCertificates(String),
+    /// The certificates are of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]
     Io {
@@ -86,12 +99,15 @@ impl Final {
     }
 }
 
-/// A connection's socket and what waits for it.
+/// Where switches connect to, with TLS or without.
+struct Listener {
+    socket: TcpListener,
+    tls: Option<Tls>,
+}
+
+/// A switch's connection.
 struct Connection {
-    stream: TcpStream,
-    pending: Vec<u8>,
-    /// Octets at the front of `pending` that have been written.
-    written: usize,
+    wire: Wire,
     has_ended: bool,
 }
 
@@ -109,7 +125,8 @@ pub fn run(
     mut shown: impl FnMut(&Final),
 ) -> Result<Final, DriverError> {
     let program = read_program(&config)?;
-    let listeners = listen(&config.listen)?;
+    let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+    let listeners = listen(&config.listen, tls.as_ref())?;
     let announcements = config.announcements.map(listen_udp).transpose()?;
     let began = Clock::now();
     let now = || Instant::from_nanos(began.elapsed().as_nanos() as u64);
@@ -117,12 +134,13 @@ pub fn run(
     // What the last start was is known before anybody hears of this one.
     store.save(&controller.state())?;
     let addresses: Vec<SocketAddr> =
-        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect();
     ready(&addresses);
 
     let mut connections = BTreeMap::<ConnectionId, Connection>::new();
     let mut save_after = Instant::ZERO;
-    let mut buffer = vec![0; READ_OCTETS];
+    let mut datagram = vec![0; DATAGRAM_OCTETS];
+    let mut octets = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let timeout = controller.deadline().map_or(LONGEST_WAIT, |deadline| {
             deadline.since(now()).min(LONGEST_WAIT).max(Duration::from_millis(1))
@@ -132,18 +150,12 @@ pub fn run(
             accept(listener, now(), &mut controller, &mut connections);
         }
         if let Some(socket) = &announcements {
-            take_datagrams(socket, &mut buffer, now(), &mut controller);
+            take_datagrams(socket, &mut datagram, now(), &mut controller);
         }
         for (id, connection) in &mut connections {
-            match connection.stream.read(&mut buffer) {
-                Ok(0) => connection.has_ended = true,
-                Ok(octets) => {
-                    let octets = buffer.get(..octets).unwrap_or_default();
-                    controller.receive(now(), *id, octets);
-                }
-                Err(error) if is_transient(&error) => {}
-                Err(_) => connection.has_ended = true,
-            }
+            octets.clear();
+            connection.has_ended |= connection.wire.read(&mut octets).is_err();
+            controller.receive(now(), *id, &octets);
         }
         connections.retain(|id, connection| {
             if connection.has_ended {
@@ -164,7 +176,7 @@ pub fn run(
         }
         for (id, octets) in controller.take_output() {
             if let Some(connection) = connections.get_mut(&id) {
-                connection.pending.extend(octets);
+                connection.wire.push(&octets);
             }
         }
         connections.values_mut().for_each(Connection::flush);
@@ -182,43 +194,25 @@ pub fn run(
 impl Connection {
     /// Writes what the socket takes.
     fn flush(&mut self) {
-        while let Some(rest) = self.pending.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match self.stream.write(rest) {
-                Ok(0) => self.has_ended = true,
-                Ok(octets) => {
-                    self.written += octets;
-                    continue;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => self.has_ended = true,
-            }
-            break;
-        }
-        self.pending.drain(..self.written);
-        self.written = 0;
-        self.has_ended |= self.pending.len() > MAX_PENDING_OCTETS;
+        let is_lost = self.wire.write().is_err();
+        self.has_ended |= is_lost || self.wire.waiting() > MAX_PENDING_OCTETS;
     }
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// Waits until a socket has something, or can take something that waits for it.
 fn wait(
-    listeners: &[TcpListener],
+    listeners: &[Listener],
     announcements: Option<&UdpSocket>,
     connections: &BTreeMap<ConnectionId, Connection>,
     timeout: Duration,
 ) -> Result<(), DriverError> {
     let mut sockets: Vec<PollFd<'_>> =
-        listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
+        listeners.iter().map(|listener| PollFd::new(&listener.socket, PollFlags::IN)).collect();
     sockets.extend(announcements.map(|socket| PollFd::new(socket, PollFlags::IN)));
     sockets.extend(connections.values().map(|connection| {
         let writes =
-            if connection.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        PollFd::new(&connection.stream, PollFlags::IN | writes)
+            if connection.wire.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::new(&connection.wire.stream, PollFlags::IN | writes)
     }));
     let timeout = Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(0),
@@ -233,12 +227,12 @@ fn wait(
 }
 
 fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     now: Instant,
     controller: &mut Controller,
     connections: &mut BTreeMap<ConnectionId, Connection>,
 ) {
-    while let Ok((stream, from)) = listener.accept() {
+    while let Ok((stream, from)) = listener.socket.accept() {
         if connections.len() >= MAX_CONNECTIONS {
             tracing::warn!("{from} is let go: there are {MAX_CONNECTIONS} connections already");
             continue;
@@ -247,9 +241,16 @@ fn accept(
         if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_err() {
             continue;
         }
+        let tls = match listener.tls.as_ref().map(Tls::accepting).transpose() {
+            Ok(tls) => tls.map(rustls::Connection::from),
+            Err(error) => {
+                tracing::warn!("{from} is let go: {error}");
+                continue;
+            }
+        };
         let id = controller.connect(now);
-        let connection = Connection { stream, pending: Vec::new(), written: 0, has_ended: false };
-        connections.insert(id, connection);
+        let wire = Wire::new(TcpStream::from_std(stream), tls);
+        connections.insert(id, Connection { wire, has_ended: false });
     }
 }
 
@@ -270,17 +271,23 @@ fn take_datagrams(
     }
 }
 
-fn listen(addresses: &[String]) -> Result<Vec<TcpListener>, DriverError> {
+fn listen(addresses: &[String], tls: Option<&Tls>) -> Result<Vec<Listener>, DriverError> {
     if addresses.is_empty() {
         return Err(DriverError::NothingToListenAt);
     }
     let one = |text: &String| {
-        let address = text.strip_prefix("tcp:").and_then(|address| address.parse().ok());
-        let address: SocketAddr = address.ok_or_else(|| DriverError::Address(text.clone()))?;
+        let (transport, address) = text.split_once(':').unwrap_or_default();
+        let address: SocketAddr =
+            address.parse().map_err(|_| DriverError::Address(text.clone()))?;
+        let tls = match transport {
+            "tcp" => None,
+            "tls" => Some(tls.ok_or_else(|| DriverError::NoCertificates(text.clone()))?),
+            _ => return Err(DriverError::Address(text.clone())),
+        };
         let bind = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
+            let socket = TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Ok(Listener { socket, tls: tls.cloned() })
         };
         bind().map_err(|source| DriverError::Io { doing: format!("listen at {text}"), source })
     };

@@ -30,7 +30,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use target::{State, Target};
-use wire::{End, Taken, Wire};
+pub(crate) use wire::Wire;
+use wire::{End, Taken};
 
 /// Frames for controllers wait so long, at most, before they are looked for.
 const TICK: Duration = Duration::from_millis(1);

@@ -10,7 +10,7 @@ const READ_OCTETS: usize = 64 * 1024;
 
 /// Why a connection has come to its end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The other side says nothing more; it may still listen.
     Finished,
     /// The connection has failed.
@@ -26,14 +26,14 @@ impl From<io::Error> for End {
 }
 
 /// What a socket has given.
-pub(super) enum Taken {
+pub(crate) enum Taken {
     /// Nothing more for now.
     All,
     /// There may be more.
     Some,
 }
 
-pub(super) struct Wire {
+pub(crate) struct Wire {
     pub stream: TcpStream,
     tls: Option<Box<rustls::Connection>>,
     waiting: VecDeque<u8>,
@@ -42,26 +42,26 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream, tls: Option<rustls::Connection>) -> Self {
+    pub(crate) fn new(stream: TcpStream, tls: Option<rustls::Connection>) -> Self {
         Self { stream, tls: tls.map(Box::new), waiting: VecDeque::new(), sent: 0 }
     }
 
     /// Octets that wait to be sent.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    pub(super) fn push(&mut self, octets: &[u8]) {
+    pub(crate) fn push(&mut self, octets: &[u8]) {
         self.waiting.extend(octets);
     }
 
     /// Whether there is something to send now that the socket takes octets.
-    pub(super) fn wants_write(&self) -> bool {
+    pub(crate) fn wants_write(&self) -> bool {
         !self.waiting.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Reads what is there, up to a bound.
-    pub(super) fn read(&mut self, take: &mut Vec<u8>) -> Result<Taken, End> {
+    pub(crate) fn read(&mut self, take: &mut Vec<u8>) -> Result<Taken, End> {
         let before = take.len();
         let Some(tls) = &mut self.tls else {
             let mut octets = [0; 16 * 1024];
@@ -103,7 +103,7 @@ impl Wire {
     }
 
     /// Sends what the socket takes. Whether all has gone.
-    pub(super) fn write(&mut self) -> Result<bool, End> {
+    pub(crate) fn write(&mut self) -> Result<bool, End> {
         loop {
             let (first, _) = self.waiting.as_slices();
             let count = match &mut self.tls {
@@ -140,7 +140,7 @@ impl Wire {
     }
 
     /// Says that nothing more will be sent.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         // As far as the socket takes it: the connection ends in any case.
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
