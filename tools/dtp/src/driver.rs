@@ -439,7 +439,7 @@ impl Worker {
                 Event::Connected => status.connected = true,
                 Event::Suspended => status.suspended = true,
                 Event::Resumed => status.suspended = false,
-                Event::Readable | Event::Writable | Event::Moved => {}
+                Event::Readable | Event::Writable | Event::Moved | Event::Restarted => {}
                 Event::Closed(reason) => status.closed = Some(reason),
             }
             notify(status);

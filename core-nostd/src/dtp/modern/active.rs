@@ -5,6 +5,7 @@ use super::path::{Path, PathAddress, Proof};
 use super::protect::{Opener, Sealer, SleepingOpener, SleepingSealer};
 use super::ranges::Ranges;
 use super::recovery::{Control, Recovery, Sent};
+use super::restart::Pending;
 use super::rtt::{MAX_ACK_DELAY, Rtt};
 use super::stream::{ReceiveHalf, SendHalf};
 use super::timers::NEVER;
@@ -112,9 +113,10 @@ pub struct Active<'m> {
     pub(super) busy: Instant,
     /// Data came and none has since: the network may have gone with what was to come.
     pub(super) listen_until: Instant,
-    pub(super) resume_told: u32,
     /// The path that the peer has moved to, until it has proven to be there.
     pub(super) wanted: Option<usize>,
+    /// The peer has restarted, and has been answered.
+    pub(super) pending: Option<Pending>,
 }
 
 impl<'m> Active<'m> {
@@ -152,8 +154,8 @@ impl<'m> Active<'m> {
             peer_closed: false,
             busy: Instant::ZERO,
             listen_until: NEVER,
-            resume_told: 0,
             wanted: None,
+            pending: None,
         }
     }
 
@@ -180,8 +182,8 @@ impl<'m> Active<'m> {
         self.peer_closed = false;
         self.busy = now;
         self.listen_until = NEVER;
-        self.resume_told = 0;
         self.wanted = None;
+        self.pending = None;
     }
 
     /// Brings a sleeping flow's state in.
@@ -228,6 +230,7 @@ impl<'m> Active<'m> {
         });
         streams_are_quiet
             && self.opening.is_none()
+            && self.pending.is_none()
             && !self.recovery.has_outstanding()
             && self.control.is_empty()
             && !self.probe

@@ -65,7 +65,8 @@ bitflags::bitflags! {
         const SUSPENDED = 32;
         const RESUMED = 64;
         const MOVED = 128;
-        const CLOSED = 256;
+        const RESTARTED = 256;
+        const CLOSED = 512;
     }
 }
 
@@ -181,6 +182,17 @@ pub struct Flow {
     /// Marks an Initial, so that its repetition is known.
     pub(super) initial_mark: u16,
     pub(super) ids_given: u16,
+    /// Which keys the ids that this end gives now stand for: counted up by every restart of either end.
+    pub(super) id_epoch: u16,
+    /// How often each end has restarted.
+    pub(super) own_restarts: u32,
+    pub(super) peer_restarts: u32,
+    /// When a restarted end last tried to go on, in milliseconds.
+    pub(super) tried_ms: u32,
+    /// Out of a ticket: it has no keys until the peer has answered.
+    pub(super) resuming: bool,
+    /// It is time to try.
+    pub(super) try_due: bool,
     /// Lists: flows to transmit (or free ones), flows with events, sleeping ones by age.
     pub(super) ready_next: u32,
     pub(super) event_next: u32,
@@ -235,6 +247,12 @@ impl Flow {
             timer: Timer::new(),
             initial_mark: 0,
             ids_given: 0,
+            id_epoch: 0,
+            own_restarts: 0,
+            peer_restarts: 0,
+            tried_ms: 0,
+            resuming: false,
+            try_due: false,
             ready_next: NONE,
             event_next: NONE,
             older: NONE,
@@ -244,6 +262,11 @@ impl Flow {
             is_idle: false,
             is_known: false,
         }
+    }
+
+    /// The sequence of an id, `ahead` of those that the peer has been given.
+    pub(super) fn sequence(&self, ahead: u16) -> u32 {
+        u32::from(self.id_epoch) << 16 | u32::from(self.ids_given.saturating_add(ahead))
     }
 
     pub(super) const fn keep_alive(&self) -> Duration {

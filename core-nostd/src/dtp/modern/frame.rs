@@ -17,7 +17,6 @@ const WINDOW: u64 = 8;
 const PATH_CHALLENGE: u64 = 9;
 const PATH_RESPONSE: u64 = 10;
 const NEW_ID: u64 = 11;
-const RESUME: u64 = 12;
 const KEEP_ALIVE: u64 = 13;
 const CLOSE: u64 = 14;
 const RESET: u64 = 15;
@@ -121,17 +120,6 @@ pub enum Frame<'a> {
         retire_before: u64,
         /// The id.
         id: ConnectionId,
-    },
-    /// The sender has restarted.
-    Resume {
-        /// The restart whose keys are in use.
-        restart: u64,
-        /// The stream that the numbers are of.
-        stream: u32,
-        /// Octets that its application has got.
-        delivered: u64,
-        /// Octets that its application has given.
-        sent: u64,
     },
     /// How long the sender keeps a silent flow from now on.
     KeepAlive {
@@ -238,12 +226,6 @@ impl<'a> Reader<'a> {
                 }
                 Frame::NewId { sequence, retire_before, id: self.chunk()? }
             }
-            RESUME => Frame::Resume {
-                restart: u64::from_be_bytes(self.chunk()?),
-                stream: self.stream()?,
-                delivered: self.number()?,
-                sent: self.number()?,
-            },
             KEEP_ALIVE => Frame::KeepAlive { seconds: self.number()? },
             CLOSE => Frame::Close { reason: self.number()? },
             RESET => Frame::Reset {
@@ -377,11 +359,6 @@ impl<'a> FrameWriter<'a> {
             Frame::NewId { sequence, retire_before, id } => {
                 writer.numbers(&[NEW_ID, sequence, retire_before])?;
                 writer.run(&id)
-            }
-            Frame::Resume { restart, stream, delivered, sent } => {
-                writer.number(RESUME)?;
-                writer.run(&restart.to_be_bytes())?;
-                writer.numbers(&[stream.into(), delivered, sent])
             }
             Frame::KeepAlive { seconds } => writer.numbers(&[KEEP_ALIVE, seconds]),
             Frame::Close { reason } => writer.numbers(&[CLOSE, reason]),

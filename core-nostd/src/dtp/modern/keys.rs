@@ -32,7 +32,7 @@ fn derive<const OCTETS: usize>(secret: &[u8; KEY_OCTETS], name: &[&[u8]]) -> [u8
 pub struct TrafficSecret([u8; KEY_OCTETS]);
 
 impl TrafficSecret {
-    /// `traffic[0]` of a direction, from its half of Noise's Split or of a restart.
+    /// `traffic[0]` of a direction, from its half of Noise's Split.
     pub fn first(direction: &[u8; KEY_OCTETS]) -> Self {
         Self(derive(direction, &[b"traffic"]))
     }
@@ -77,19 +77,9 @@ impl ResumeSecret {
         &self.0
     }
 
-    /// The secrets of both directions after that restart. A counter must serve once: write it to the disk before anything is sealed.
-    pub fn restart(&self, counter: u64) -> SessionSecrets {
-        let half = |direction: &[u8]| {
-            let mut half = derive(&self.0, &[b"restart", &counter.to_be_bytes(), direction]);
-            let secret = TrafficSecret::first(&half);
-            half.zeroize();
-            secret
-        };
-        SessionSecrets {
-            client_to_server: half(b"c"),
-            server_to_client: half(b"s"),
-            resume: self.clone(),
-        }
+    /// The key that the ends of a flow share when one of them, or both, has restarted: the handshake of a restart proves that both hold it.
+    pub fn pre_shared(&self) -> [u8; KEY_OCTETS] {
+        derive(&self.0, &[b"restart"])
     }
 }
 
@@ -99,7 +89,7 @@ impl core::fmt::Debug for ResumeSecret {
     }
 }
 
-/// What a handshake, or a restart, ends in.
+/// What a handshake ends in.
 #[derive(Clone, Debug)]
 pub struct SessionSecrets {
     /// For what the client sends.

@@ -5,8 +5,9 @@
 //! [`Answer`], [`Retry`] and [`Versions`] are the packets of the handshake, [`Parameters`] what its messages carry, and
 //! [`RetryKey`] makes and checks tokens; [`Frames`] and [`FrameWriter`] are what flow packets carry.
 //!
-//! These are sections 1 to 4 of the specification and the secrets of section 7. [`Endpoint`] is sections 5 to 8: the state machine of
+//! These are sections 1 to 4 of the specification. [`Endpoint`] is sections 5 to 8: the state machine of
 //! both ends, recovery, congestion control, paths, streams and timers, in memory of the caller's and with no clock and no I/O of its own.
+//! A [`Ticket`] is what a caller writes to a disk so that a flow outlives the process: [`Endpoint::ticket`], [`Endpoint::restore`].
 
 mod active;
 mod bbr;
@@ -26,9 +27,11 @@ mod random;
 mod ranges;
 mod recovery;
 mod replay;
+mod restart;
 mod retry;
 mod rtt;
 mod stream;
+mod ticket;
 mod timers;
 mod varint;
 
@@ -56,6 +59,7 @@ pub use protect::{
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow};
 pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
+pub use ticket::{TICKET_OCTETS, Ticket};
 pub use varint::VARINT_END;
 
 use crate::named::named_enum;
@@ -155,6 +159,12 @@ named_enum! {
         Gaps = "gaps",
         /// More answers to handshakes wait to be sent than there is room for.
         ReplyQueue = "reply_queue",
+        /// A restart's message that was seen before, or of a ticket older than the last restart.
+        OldTicket = "old_ticket",
+        /// Octets that are no ticket, or one of another version.
+        Ticket = "ticket",
+        /// A packet of before a restart, or of keys that this end does not have.
+        OldKeys = "old_keys",
         /// The handshake was answered with a demand for a token.
         RetryDemanded = "retry_demanded",
     }

@@ -228,10 +228,22 @@ pub struct SleepingSealer {
     secret: TrafficSecret,
     header_key: [u8; KEY_OCTETS],
     next_number: u64,
-    octets: u64,
-    packets: u32,
+    /// A million flows pay for every octet here: what the limits need is kept, no more.
+    octets_halved: u32,
+    packets_and_phase: [u8; 3],
     suite: Suite,
-    phase: bool,
+}
+
+/// The low `OCTETS` octets of a number, or the most that they hold.
+fn shortened<const OCTETS: usize>(number: u64) -> [u8; OCTETS] {
+    let most = (1 << (8 * OCTETS)) - 1;
+    let mut short = [0; OCTETS];
+    short.iter_mut().zip(number.min(most).to_le_bytes()).for_each(|(place, octet)| *place = octet);
+    short
+}
+
+fn lengthened<const OCTETS: usize>(short: &[u8; OCTETS]) -> u64 {
+    short.iter().rev().fold(0, |number, &octet| number << 8 | u64::from(octet))
 }
 
 impl SleepingSealer {
@@ -241,10 +253,11 @@ impl SleepingSealer {
             secret: sealer.secret.clone(),
             header_key: sealer.header_key,
             next_number: sealer.next_number,
-            octets: sealer.octets,
-            packets: sealer.packets,
+            octets_halved: u32::try_from(sealer.octets.div_ceil(2)).unwrap_or(u32::MAX),
+            packets_and_phase: shortened(
+                u64::from(sealer.packets.min(REKEY_PACKETS)) << 1 | u64::from(sealer.phase),
+            ),
             suite: sealer.suite,
-            phase: sealer.phase,
         }
     }
 
@@ -255,10 +268,10 @@ impl SleepingSealer {
             key: PhaseKey::new(&self.secret),
             secret: self.secret.clone(),
             next_number: self.next_number,
-            octets: self.octets,
-            packets: self.packets,
+            octets: u64::from(self.octets_halved) * 2,
+            packets: (lengthened(&self.packets_and_phase) >> 1) as u32,
             suite: self.suite,
-            phase: self.phase,
+            phase: lengthened(&self.packets_and_phase) & 1 != 0,
         }
     }
 
@@ -279,8 +292,9 @@ impl Drop for SleepingSealer {
 pub struct SleepingOpener {
     secret: TrafficSecret,
     header_key: [u8; KEY_OCTETS],
-    failures: u64,
     next: u64,
+    /// The limit has 37 bits.
+    failures: [u8; 5],
     suite: Suite,
     phase: bool,
 }
@@ -291,7 +305,7 @@ impl SleepingOpener {
         Self {
             secret: opener.secret.clone(),
             header_key: opener.header_key,
-            failures: opener.failures,
+            failures: shortened(opener.failures),
             next: opener.window.highest().map_or(0, |highest| highest.saturating_add(1)),
             suite: opener.suite,
             phase: opener.phase,
@@ -307,7 +321,7 @@ impl SleepingOpener {
             previous: None,
             // Lower numbers are refused, whatever their key.
             first_of_phase: self.next,
-            failures: self.failures,
+            failures: lengthened(&self.failures),
             window: ReplayWindow::all_below(self.next),
             suite: self.suite,
             phase: self.phase,

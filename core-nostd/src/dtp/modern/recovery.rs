@@ -12,7 +12,6 @@ bitflags::bitflags! {
         const IDS = 2;
         const KEEP_ALIVE = 4;
         const CLOSE = 8;
-        const RESUME = 16;
         const TOTAL_WINDOW = 32;
         /// One bit for each place of a stream.
         const WINDOWS = 0xf << 6;

@@ -63,6 +63,10 @@ pub(super) struct SendHalf {
     end: End,
     reset: Option<u64>,
     reset_acked: bool,
+    /// The ring holds octets from here on, as far as it reaches.
+    held: u64,
+    /// After a restart the peer wants octets that the ring does not hold: the application must write again, from this place on.
+    rewound: bool,
 }
 
 impl SendHalf {
@@ -73,7 +77,50 @@ impl SendHalf {
     /// A half that goes on where everything up to `offset` is acknowledged.
     pub fn at(offset: u64, limit: u64, ended: bool) -> Self {
         let end = if ended { End::Acknowledged } else { End::Open };
-        Self { written: offset, sent: offset, freed: offset, limit, end, ..Self::default() }
+        let (written, sent, freed, held) = (offset, offset, offset, offset);
+        Self { written, sent, freed, held, limit, end, ..Self::default() }
+    }
+
+    /// Goes on where an end that has restarted left off: the peer has everything below `offset`, and if `complete` the end too. The ring of
+    /// `capacity` octets may hold what comes next; where it does not, the application has to give it again.
+    pub fn resume(
+        &mut self,
+        offset: u64,
+        limit: u64,
+        complete: bool,
+        capacity: usize,
+        restored: bool,
+    ) -> Result<(), ModernError> {
+        if !restored && offset > self.sent {
+            return Err(ModernError::Acknowledgement);
+        }
+        let lowest = self.held.max(self.written.saturating_sub(capacity as u64));
+        let holds = !restored && !self.rewound && offset >= lowest;
+        self.acked.clear();
+        self.lost.clear();
+        (self.sent, self.freed, self.limit) = (offset, offset, limit);
+        if complete || !holds {
+            (self.written, self.held) = (offset, offset);
+        }
+        self.rewound = !complete && !holds && self.reset.is_none();
+        self.end = match self.end {
+            _ if complete => End::Acknowledged,
+            End::Open => End::Open,
+            _ if holds => End::Unsent,
+            _ => End::Open,
+        };
+        self.reset_acked &= complete;
+        Ok(())
+    }
+
+    /// The application must write again.
+    pub const fn is_rewound(&self) -> bool {
+        self.rewound
+    }
+
+    /// Where the application must write again; it is taken as said.
+    pub fn take_rewound(&mut self) -> Option<u64> {
+        core::mem::take(&mut self.rewound).then_some(self.written)
     }
 
     /// Takes octets of the application, as many as there is room for.
@@ -108,6 +155,16 @@ impl SendHalf {
         }
     }
 
+    /// The application writes no more: the end follows, or where it would have had to write again, the news that something is missing.
+    pub fn close(&mut self, reason: u32) {
+        if self.rewound {
+            self.rewound = false;
+            self.reset(reason.into());
+        } else {
+            self.finish();
+        }
+    }
+
     /// The RESET that is to be told: offset and reason.
     pub fn reset_to_tell(&self) -> Option<(u64, u64)> {
         self.reset.filter(|_| !self.reset_acked).map(|reason| (self.sent, reason))
@@ -121,7 +178,11 @@ impl SendHalf {
     pub fn is_quiet(&self) -> bool {
         match self.reset {
             Some(_) => self.reset_acked,
-            None => self.freed == self.written && matches!(self.end, End::Open | End::Acknowledged),
+            None => {
+                !self.rewound
+                    && self.freed == self.written
+                    && matches!(self.end, End::Open | End::Acknowledged)
+            }
         }
     }
 
@@ -266,6 +327,32 @@ impl ReceiveHalf {
             end_told: ended,
             ..Self::default()
         }
+    }
+
+    /// Goes on with a peer that has restarted: it sends again what has not come without a gap.
+    pub fn resume(&mut self) {
+        self.ahead.clear();
+        self.highest = self.next;
+        if self.size != Some(self.next) {
+            self.size = None;
+        }
+    }
+
+    /// What was to come is gone: the peer counts it as received, and has let go of it.
+    pub fn lose(&mut self, reason: u64) {
+        if !self.is_complete() {
+            self.reset = Some(reason);
+            self.size = Some(self.next);
+        }
+    }
+
+    /// Octets that have come without a gap.
+    pub const fn next_offset(&self) -> u64 {
+        self.next
+    }
+
+    pub const fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Octets by which a segment moves the highest octet, if it may come.

@@ -156,17 +156,25 @@ def main():
                         payload = octets(f"{seed}{suite}{direction}{number}", length)
                         packets.append({"suite": suite, "from": direction, "phase": phase, "number": number, "payload": payload.hex(),
                                         "packet": packet(suite, half, phase, number, destination, payload).hex()})
-            restarts = []
-            for counter in (1, 1 << 33):
-                halves = {end: label(resume, b"restart" + counter.to_bytes(8, "big") + end[:1].encode(), 32) for end in ("client", "server")}
-                restarts += [{"counter": counter, "from": end, "number": counter, "payload": b"again".hex(),
-                              "packet": packet(1, half, 0, counter, source, b"again").hex()} for end, half in halves.items()]
+            # A restart of the server: it writes message 1, so it stands for the client here, to the client's id.
+            restart_keys = {(end, "e"): octets(seed + end + "restart", 32) for end in ("client", "server")}
+            restart_psk = label(resume, b"restart", 32)
+            restart_clear = bytes([0x81, 1, 5, 3]) + source + octets(seed + "new source", 16) + b"\0"
+            restart_payloads = [octets(seed + "report 1", 1103), octets(seed + "report 2", 100)]
+            restart_messages, first, second, _ = handshake("NNpsk0", restart_keys, restart_psk, b"heddle dtp 1" + restart_clear, restart_payloads)
+            restart = {
+                "pattern": 4, "clear": restart_clear.hex(), "pre_shared": restart_psk.hex(),
+                "client_ephemeral": restart_keys["client", "e"].hex(), "server_ephemeral": restart_keys["server", "e"].hex(),
+                "payloads": [payload.hex() for payload in restart_payloads], "messages": [message.hex() for message in restart_messages],
+                "packets": [{"from": end, "number": 3 << 40, "payload": b"again".hex(), "packet": packet(1, half, 0, 3 << 40, destination, b"again").hex()}
+                            for end, half in (("client", first), ("server", second))],
+            }
             lines.append({
                 "pattern": pattern_number, "clear": clear.hex(), "destination": destination.hex(), "source": source.hex(), "token": token.hex(),
                 "client_ephemeral": keys["client", "e"].hex(), "client_static": keys["client", "s"].hex(),
                 "server_ephemeral": keys["server", "e"].hex(), "server_static": keys["server", "s"].hex(), "pre_shared": psk.hex(),
                 "payloads": [payload.hex() for payload in payloads], "messages": [message.hex() for message in messages],
-                "resume": resume.hex(), "packets": packets, "restarts": restarts,
+                "resume": resume.hex(), "packets": packets, "restart": restart,
             })
     path = pathlib.Path(__file__).resolve().parent / "modern.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -15,12 +15,14 @@ named_enum! {
         NoStream = "no_stream",
         /// As many streams are open as the peer takes.
         TooManyStreams = "too_many_streams",
-        /// All active parts are in use: try again.
+        /// All active parts are in use, or the peer has not answered since this end has restarted: try again.
         Busy = "busy",
         /// This end has finished its direction.
         Finished = "finished",
-        /// The peer has given its direction up.
+        /// The peer has given its direction up, or has restarted and what it had sent is gone.
         Reset = "reset",
+        /// An end has restarted: the application must ask from where to write again ([`Endpoint::resume_offset`]).
+        Rewound = "rewound",
     }
 }
 
@@ -33,8 +35,10 @@ impl<'m> Endpoint<'m> {
 
     fn usable(&mut self, flow: FlowId) -> Result<u32, StreamError> {
         let slot = self.check(flow).ok_or(StreamError::NoFlow)?;
-        let phase = self.flow(slot).map_or(Phase::Free, |flow| flow.phase);
-        match phase {
+        let flow = self.flow(slot).ok_or(StreamError::NoFlow)?;
+        match flow.phase {
+            // Where its streams stand is not known yet.
+            Phase::Suspended if flow.resuming => Err(StreamError::Busy),
             Phase::Open | Phase::Suspended => Ok(slot),
             _ => Err(StreamError::NoFlow),
         }
@@ -128,6 +132,9 @@ impl<'m> Endpoint<'m> {
         let ring = active.send.get_mut(place * capacity..(place + 1) * capacity);
         let stream = active.streams.get_mut(place).and_then(Option::as_mut);
         let (Some(ring), Some(stream)) = (ring, stream) else { return Err(StreamError::NoStream) };
+        if stream.send.is_rewound() {
+            return Err(StreamError::Rewound);
+        }
         if !stream.send.is_open() {
             return Err(StreamError::Finished);
         }
@@ -161,6 +168,9 @@ impl<'m> Endpoint<'m> {
         let active = self.wake(slot).ok_or(StreamError::Busy)?;
         let place = active.find(stream).ok_or(StreamError::NoStream)?;
         if let Some(Some(stream)) = active.streams.get_mut(place) {
+            if stream.send.is_rewound() {
+                return Err(StreamError::Rewound);
+            }
             stream.send.finish();
         }
         self.set_ready(slot);
@@ -277,7 +287,8 @@ impl<'m> Endpoint<'m> {
     /// Closes a flow: once everything written is acknowledged the peer is told, with the reason.
     pub fn close(&mut self, flow: FlowId, reason: u32) {
         let Some(slot) = self.check(flow) else { return };
-        let phase = self.flow(slot).map_or(Phase::Free, |flow| flow.phase);
+        let Some(flow) = self.flow(slot) else { return };
+        let (phase, resuming) = (flow.phase, flow.resuming);
         match phase {
             Phase::Opening | Phase::Asking | Phase::Unproven => {
                 self.end(slot, CloseReason::Local);
@@ -285,7 +296,10 @@ impl<'m> Endpoint<'m> {
             Phase::Open | Phase::Suspended => match self.wake(slot) {
                 Some(active) => {
                     active.close_reason.get_or_insert(reason);
-                    active.streams.iter_mut().flatten().for_each(|stream| stream.send.finish());
+                    if !resuming {
+                        let streams = active.streams.iter_mut().flatten();
+                        streams.for_each(|stream| stream.send.close(reason));
+                    }
                     self.set_ready(slot);
                 }
                 None => self.end(slot, CloseReason::Local),

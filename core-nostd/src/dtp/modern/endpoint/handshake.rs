@@ -5,6 +5,7 @@ use super::super::flow::{Events, NONE, PeerIds};
 use super::super::path::{Path, Proof};
 use super::super::protect::{SleepingOpener, SleepingSealer};
 use super::super::recovery::Control;
+use super::super::restart::RESTART_PATTERN;
 use super::super::{
     Answer, CONNECTION_ID_OCTETS, CloseReason, Handshake, Initial, KEY_OCTETS,
     LEAST_INITIAL_OCTETS, ModernError, Opener, Parameters, Pattern, Phase, Retry, RetryKey, Role,
@@ -21,7 +22,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// Octets of the largest Initial that is looked at.
-const MAX_INITIAL_OCTETS: usize = 2048;
+pub(super) const MAX_INITIAL_OCTETS: usize = 2048;
 
 /// An Initial is sent again after this, and then after twice as long each time up to [`super::super::rtt::MAX_PROBE`].
 const FIRST_TRY: Duration = Duration::from_millis(250);
@@ -167,7 +168,7 @@ impl<'m> Endpoint<'m> {
         }
     }
 
-    fn reply(&mut self, path: PathAddress, datagram: &[u8]) -> Result<(), ModernError> {
+    pub(super) fn reply(&mut self, path: PathAddress, datagram: &[u8]) -> Result<(), ModernError> {
         let mut reply = Reply { path, octets: datagram.len(), datagram: [0; REPLY_OCTETS] };
         let place = reply.datagram.get_mut(..datagram.len()).ok_or(ModernError::NoRoom)?;
         place.copy_from_slice(datagram);
@@ -215,10 +216,11 @@ impl<'m> Endpoint<'m> {
         path: PathAddress,
         datagram: &[u8],
     ) -> Result<(), ModernError> {
-        if self.config.patterns.is_empty() {
-            return Err(ModernError::Pattern);
-        }
         let (initial, clear) = match Initial::parse(datagram) {
+            Ok((initial, clear)) if initial.pattern == RESTART_PATTERN => {
+                return self.on_restart(now, path, datagram, &initial, clear);
+            }
+            _ if self.config.patterns.is_empty() => return Err(ModernError::Pattern),
             Err(ModernError::Version) => {
                 let source = datagram.get(SOURCE_AT..).and_then(<[u8]>::first_chunk);
                 let destination = *source.ok_or(ModernError::Truncated)?;
@@ -305,7 +307,7 @@ impl<'m> Endpoint<'m> {
     }
 
     /// A keyed hash of this endpoint's own.
-    fn answer_mac(&self) -> Hmac<Sha256> {
+    pub(super) fn answer_mac(&self) -> Hmac<Sha256> {
         let mut block = [0; 64];
         if let Some((key, _)) = block.split_first_chunk_mut() {
             *key = self.answer_key;
@@ -389,17 +391,26 @@ impl<'m> Endpoint<'m> {
 
     /// The flow of this client that an id in a handshake packet names.
     fn opening_flow(&mut self, id: &super::ConnectionId) -> Result<u32, ModernError> {
+        let slot = self.flow_of(id)?;
+        let opens = self.flow(slot).is_some_and(|flow| flow.phase == Phase::Opening);
+        opens.then_some(slot).ok_or(ModernError::UnknownFlow)
+    }
+
+    /// The flow that an id of this end's names.
+    fn flow_of(&mut self, id: &super::ConnectionId) -> Result<u32, ModernError> {
         let content = self.ids.open(id).ok_or(ModernError::UnknownFlow)?;
         let server = self.config.server;
         let flow = self.flow(content.slot).ok_or(ModernError::UnknownFlow)?;
-        let right = flow.generation == content.generation
-            && content.server == server
-            && flow.phase == Phase::Opening;
+        let right = flow.generation == content.generation && content.server == server;
         right.then_some(content.slot).ok_or(ModernError::UnknownFlow)
     }
 
     pub(super) fn on_answer(&mut self, now: Instant, datagram: &[u8]) -> Result<(), ModernError> {
         let answer = Answer::parse(datagram)?;
+        let slot = self.flow_of(&answer.destination)?;
+        if self.flow(slot).is_some_and(|flow| flow.resuming && flow.phase == Phase::Suspended) {
+            return self.on_restart_answer(now, slot, &answer);
+        }
         let slot = self.opening_flow(&answer.destination)?;
         // A forged Answer must not spoil the handshake, so each one is read by a handshake of its own, which writes the same message 1.
         let mut initial = [0; MAX_INITIAL_OCTETS];
@@ -539,8 +550,13 @@ impl<'m> Endpoint<'m> {
                 continue;
             }
             // It is told, and will be the oldest no more.
+            let resuming = flow.resuming;
             self.remove_idle(oldest);
             self.add_idle(oldest);
+            if resuming {
+                self.reschedule(oldest);
+                continue;
+            }
             if let Some(active) = self.wake(oldest) {
                 active.control |= Control::KEEP_ALIVE;
                 self.set_ready(oldest);

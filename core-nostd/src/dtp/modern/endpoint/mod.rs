@@ -3,6 +3,7 @@
 mod api;
 mod handshake;
 mod receive;
+mod restart;
 mod timeouts;
 mod transmit;
 
@@ -66,6 +67,8 @@ pub struct Config<'m> {
     pub boundaries: bool,
     /// Control of congestion.
     pub congestion: Congestion,
+    /// The generation from which flows are counted. Who restores flows takes another one each time it starts, so that no two flows have the same ids.
+    pub generation: u32,
     /// Flows that one address may have (an IPv6 address counts as its first 64 bits).
     pub flows_of_address: u16,
     /// How long a client waits for an answer to its handshake.
@@ -89,6 +92,7 @@ impl Default for Config<'_> {
             streams: 0,
             boundaries: false,
             congestion: Congestion::Cubic,
+            generation: 0,
             flows_of_address: u16::MAX,
             opening_timeout: Duration::from_secs(30),
             packets_per_acknowledgement: 2,
@@ -157,6 +161,8 @@ pub enum Event {
     Resumed,
     /// The flow has another path.
     Moved,
+    /// An end has restarted, and the flow goes on. Streams whose octets this end no longer has must be written again: [`Endpoint::resume_offset`].
+    Restarted,
     /// The flow is gone. What has come can be read until [`Endpoint::forget`].
     Closed(CloseReason),
 }
@@ -193,6 +199,8 @@ named_enum! {
         Suspended = "suspended",
         /// Flows that have it back.
         Resumed = "resumed",
+        /// Flows that went on after a restart of either end.
+        Restarted = "restarted",
         /// Flows on another path.
         Moved = "moved",
         /// Paths that were given up since nobody answered there.
@@ -268,6 +276,8 @@ pub struct Endpoint<'m> {
     /// How far the caller's clock has been put back in all.
     clock_was_behind: Duration,
     receive_octets: usize,
+    /// When a restart was last refused, in milliseconds.
+    refused_ms: u32,
     drops: [u64; ModernError::ALL.len()],
     counters: [u64; Counter::ALL.len()],
 }
@@ -286,6 +296,7 @@ impl<'m> Endpoint<'m> {
         let mut free_flow = NONE;
         for (slot, flow) in (0..last).zip(flows.iter_mut()).rev() {
             flow.ready_next = free_flow;
+            flow.generation = flow.generation.wrapping_add(config.generation);
             free_flow = slot;
         }
         let mut free_active = NONE;
@@ -318,6 +329,7 @@ impl<'m> Endpoint<'m> {
             now,
             clock_was_behind: Duration::ZERO,
             receive_octets,
+            refused_ms: 0,
             drops: [0; ModernError::ALL.len()],
             counters: [0; Counter::ALL.len()],
         }
@@ -681,6 +693,7 @@ impl<'m> Endpoint<'m> {
                 Events::SUSPENDED => Event::Suspended,
                 Events::RESUMED => Event::Resumed,
                 Events::MOVED => Event::Moved,
+                Events::RESTARTED => Event::Restarted,
                 _ => Event::Closed(reason.unwrap_or(CloseReason::Local)),
             };
             return Some((id, event));

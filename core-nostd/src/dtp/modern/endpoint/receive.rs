@@ -56,6 +56,9 @@ impl<'m> Endpoint<'m> {
         if !lives || flow.generation != content.generation || content.server != server {
             return Err(ModernError::UnknownFlow);
         }
+        if flow.resuming || (content.sequence >> 16) as u16 != flow.id_epoch {
+            return self.on_other_epoch(now, content, address, datagram, marked);
+        }
         let asleep = flow.active == NONE;
         let was_idle = flow.is_idle;
         let Some(active) = self.wake(slot) else { return Err(ModernError::NoActive) };
@@ -82,11 +85,12 @@ impl<'m> Endpoint<'m> {
         };
         let octets = datagram.len();
         let payload = datagram.get(opened.payload.clone()).unwrap_or(&[]);
-        self.on_opened(now, (slot, content.sequence), address, octets, payload, &opened, marked)
+        let sequence = content.sequence & 0xffff;
+        self.on_opened(now, (slot, sequence), address, octets, payload, &opened, marked)
     }
 
     #[expect(clippy::too_many_arguments, reason = "a packet in its parts")]
-    fn on_opened(
+    pub(super) fn on_opened(
         &mut self,
         now: Instant,
         (slot, sequence): (u32, u32),
@@ -370,8 +374,6 @@ fn on_frame(
             }
         }
         Frame::NewId { sequence, id, .. } => flow.peer.offer(sequence, id),
-        // A restart is told over keys of its own, which this end has not gone over to.
-        Frame::Resume { .. } => {}
         Frame::KeepAlive { seconds } => {
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
             // The peer may cut what it granted, not raise it.

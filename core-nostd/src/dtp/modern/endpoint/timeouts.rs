@@ -59,6 +59,11 @@ impl Endpoint<'_> {
         let Some(flow) = self.flows.get(slot as usize) else { return NEVER };
         let client = flow.role == Role::Client;
         let refresh = flow.heard.after(flow.keep_alive() / 2);
+        if flow.resuming && flow.phase == Phase::Suspended {
+            let set = flow.timer.due;
+            let due = if set == NEVER { self.next_try(flow) } else { set };
+            return due.min(flow.expires());
+        }
         let Some(active) = self.actives.get_mut(flow.active as usize) else {
             return match flow.phase {
                 Phase::Unproven => flow.heard.after(UNPROVEN_LIFETIME),
@@ -150,6 +155,9 @@ impl Endpoint<'_> {
                 self.end(slot, CloseReason::Expired);
             }
             Phase::Opening | Phase::Asking => {}
+            Phase::Suspended if self.flow(slot).is_some_and(|flow| flow.resuming) => {
+                self.try_restart(slot, now);
+            }
             Phase::Suspended => self.probe_suspended(slot, now),
             Phase::Draining => self.on_draining(slot, now),
             Phase::Open => self.on_open_due(slot, now),
@@ -303,7 +311,7 @@ impl Endpoint<'_> {
         let interval = self.probe_interval();
         for slot in 0..self.flows.len() as u32 {
             let Some((flow, active)) = self.pair(slot) else { continue };
-            if flow.phase == Phase::Suspended {
+            if flow.phase == Phase::Suspended && !flow.resuming {
                 active.next_probe = active.next_probe.max(now.after(interval));
                 self.reschedule(slot);
             }
@@ -326,7 +334,13 @@ impl Endpoint<'_> {
                 continue;
             }
             let asleep = flow.active == NONE;
-            if !matches!(flow.phase, Phase::Open | Phase::Suspended) || asleep && !client {
+            if !matches!(flow.phase, Phase::Open | Phase::Suspended)
+                || asleep && !client && !flow.resuming
+            {
+                continue;
+            }
+            if flow.resuming {
+                self.try_restart(slot, now);
                 continue;
             }
             // Who watches both networks must not see that it is one flow.
@@ -350,6 +364,10 @@ impl Endpoint<'_> {
     pub fn probe(&mut self, now: Instant) {
         let now = self.advance(now);
         for slot in 0..self.flows.len() as u32 {
+            if self.flow(slot).is_some_and(|flow| flow.resuming) {
+                self.try_restart(slot, now);
+                continue;
+            }
             let Some((flow, active)) = self.pair(slot) else { continue };
             if flow.phase == Phase::Suspended {
                 active.give_up_outstanding();
@@ -368,6 +386,10 @@ impl Endpoint<'_> {
         let congestion = self.config.congestion;
         let Some(flow) = self.flow(slot) else { return };
         flow.address = path;
+        if flow.resuming {
+            self.try_restart(slot, now);
+            return;
+        }
         let (phase, datagram) = (flow.phase, flow.datagram);
         if !matches!(phase, Phase::Open | Phase::Suspended | Phase::Opening) {
             return;

@@ -53,8 +53,11 @@ impl<'m> Endpoint<'m> {
     }
 
     fn build(&mut self, slot: u32, now: Instant, out: &mut [u8]) -> Option<(PathAddress, usize)> {
-        match self.flow(slot)?.phase {
+        let flow = self.flow(slot)?;
+        let resuming = flow.resuming;
+        match flow.phase {
             Phase::Opening => self.build_initial(slot, now, out),
+            Phase::Suspended if resuming => self.build_restart(slot, now, out),
             Phase::Open | Phase::Suspended | Phase::Draining => {
                 self.rekey_if_due(slot, now);
                 self.build_flow_packet(slot, now, out)
@@ -359,12 +362,12 @@ fn write_control(
     for bit in control.bits_one_by_one() {
         let written = match bit {
             Control::PING => writer.frame(&Frame::Ping).is_ok(),
-            Control::IDS => (1..=2u32).all(|ahead| {
+            Control::IDS => (1..=2u16).all(|ahead| {
                 let content = super::super::IdContent {
                     server,
                     slot,
                     generation: flow.generation,
-                    sequence: u32::from(flow.ids_given) + ahead,
+                    sequence: flow.sequence(ahead),
                 };
                 let frame = Frame::NewId {
                     sequence: content.sequence.into(),

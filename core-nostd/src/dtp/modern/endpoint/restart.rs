@@ -1,0 +1,599 @@
+//! Flows that outlive their process: tickets, and the handshake by which a restarted end goes on (`SPEC.md`, section 7).
+
+use super::super::active::Active;
+use super::super::flow::{Events, Flow, NONE, Phase};
+use super::super::path::{Path, Proof};
+use super::super::restart::{
+    ANSWER_OCTETS, Agreement, Pending, RESTART_PATTERN, Report, first_number, go_over,
+};
+use super::super::rtt::MAX_PROBE;
+use super::super::ticket::{Ticket, TicketStream};
+use super::super::{
+    Answer, CloseReason, ConnectionId, Handshake, IdContent, Identity, Initial, KEY_OCTETS,
+    LEAST_INITIAL_OCTETS, ModernError, Opener, Parameters, Pattern, ResumeSecret, Role, Sealer,
+    SessionSecrets, Suite, TAG_OCTETS,
+};
+use super::{Counter, Endpoint, FlowId, PathAddress, seconds};
+use crate::node::Instant;
+use core::time::Duration;
+use heapless::Vec;
+use hmac::Mac;
+
+/// A restarted end tries again after this, and later after a quarter of the time that it has tried.
+const FIRST_TRY: Duration = Duration::from_millis(250);
+
+/// A restarted server does not try more seldom than this: its client may have moved, and is heard of by then.
+const SERVER_TRY: Duration = Duration::from_secs(30);
+
+/// Between two tries, and between two refusals, there is at least this: whoever repeats packets gets no more for it.
+const LEAST_TRY_MS: u32 = 100;
+
+/// The octets of message 1 besides its payload: the ephemeral key and a tag.
+const ADDED: usize = KEY_OCTETS + TAG_OCTETS;
+
+fn milliseconds(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+fn handshake(role: Role, resume: &ResumeSecret, clear: &[u8]) -> Result<Handshake, ModernError> {
+    let identity = Identity { pre_shared: Some(resume.pre_shared()), ..Identity::default() };
+    Handshake::new(Pattern::PreShared, role, identity, clear)
+}
+
+/// Octets that this end takes on all streams together once they go on.
+fn own_window(active: &Active<'_>) -> u64 {
+    let unread = |stream: &super::super::active::Stream| match stream.receive.reset_reason() {
+        Some(_) => 0,
+        None => stream.receive.readable(),
+    };
+    let unread: usize = active.streams.iter().flatten().map(unread).sum();
+    (active.receive_capacity() * active.places).saturating_sub(unread) as u64
+}
+
+impl<'m> Endpoint<'m> {
+    /// What has to be kept of a flow so that [`Endpoint::restore`] makes it again; nothing for one that is not open.
+    ///
+    /// The peer need not send again what the ticket says is delivered: all that was read, or less after [`Ticket::set_delivered`]. So a ticket is
+    /// right if it is written after what the application keeps of the octets; an older ticket only makes the peer send more again.
+    pub fn ticket(&self, flow: FlowId) -> Option<Ticket> {
+        let slot = self.check(flow)?;
+        let known = self.flows.get(slot as usize)?;
+        if !matches!(known.phase, Phase::Open | Phase::Suspended) {
+            return None;
+        }
+        let active = self.actives.get(known.active as usize);
+        let streams = match active.filter(|_| !known.resuming) {
+            Some(active) => active
+                .streams
+                .iter()
+                .flatten()
+                .map(|stream| TicketStream {
+                    id: stream.id,
+                    delivered: stream.receive.read_offset(),
+                    ended: stream.receive.end_told,
+                })
+                .collect(),
+            None => known
+                .streams
+                .iter()
+                .map(|stream| TicketStream {
+                    id: stream.id(),
+                    delivered: stream.received,
+                    ended: stream.receive_ended(),
+                })
+                .collect(),
+        };
+        let highest = active.and_then(|active| active.peer_opened.descending().next());
+        Some(Ticket {
+            role: known.role,
+            boundaries: known.boundaries,
+            counted: known.resuming,
+            own_streams: known.own_streams,
+            peer_streams: known.peer_streams,
+            id: flow,
+            id_epoch: known.id_epoch,
+            datagram: known.datagram,
+            own_restarts: known.own_restarts,
+            peer_restarts: known.peer_restarts,
+            keep_alive_s: known.keep_alive_s,
+            peer_window: known.peer_window,
+            opened: known.opened,
+            peer_opened: highest.map_or(known.peer_opened, |range| range.end as u32),
+            address: known.address,
+            peer: known.peer.current,
+            resume: known.resume.clone()?,
+            streams,
+        })
+    }
+
+    /// Makes a flow again out of its ticket, which [`Ticket::count_up`] has given and which has been written and synced since. The endpoint
+    /// must have the `id_key` and the server's number that it had. The flow is [`Phase::Suspended`] until the peer has answered;
+    /// [`super::Event::Restarted`] tells that it goes on. Tickets are best restored in the order of their slots, before other flows are opened.
+    ///
+    /// # Errors
+    /// [`ModernError::Sequence`] for a ticket that was not counted up, [`ModernError::TableFull`] when the flow's place is taken or not there,
+    /// [`ModernError::AddressBudget`], [`ModernError::NumbersUsedUp`].
+    pub fn restore(&mut self, now: Instant, ticket: &Ticket) -> Result<FlowId, ModernError> {
+        let now = self.advance(now);
+        if !ticket.counted {
+            return Err(ModernError::Sequence);
+        }
+        first_number(ticket.own_restarts, ticket.peer_restarts)?;
+        let slot = ticket.id.slot;
+        if self.flow(slot).is_none_or(|flow| flow.phase != Phase::Free) {
+            return Err(ModernError::TableFull);
+        }
+        if ticket.role == Role::Server && !self.budget(&ticket.address.ip, true) {
+            return Err(ModernError::AddressBudget);
+        }
+        if !self.take_place(slot) {
+            if ticket.role == Role::Server {
+                self.budget(&ticket.address.ip, false);
+            }
+            return Err(ModernError::TableFull);
+        }
+        let Some(flow) = self.flow(slot) else { return Err(ModernError::TableFull) };
+        flow.phase = Phase::Suspended;
+        flow.role = ticket.role;
+        flow.generation = ticket.id.generation;
+        flow.resume = Some(ticket.resume.clone());
+        flow.peer.current = ticket.peer;
+        flow.address = ticket.address;
+        flow.streams = ticket.sleeping_streams();
+        flow.opened = ticket.opened;
+        flow.peer_opened = ticket.peer_opened;
+        flow.own_streams = ticket.own_streams;
+        flow.peer_streams = ticket.peer_streams;
+        flow.boundaries = ticket.boundaries;
+        flow.datagram = ticket.datagram;
+        flow.peer_window = ticket.peer_window;
+        flow.keep_alive_s = ticket.keep_alive_s.max(super::LEAST_KEEP_ALIVE_S);
+        flow.heard = now;
+        flow.own_restarts = ticket.own_restarts;
+        flow.peer_restarts = ticket.peer_restarts;
+        flow.id_epoch = ticket.id_epoch;
+        flow.is_known = true;
+        flow.resuming = true;
+        flow.try_due = true;
+        self.add_idle(slot);
+        self.set_ready(slot);
+        Ok(ticket.id)
+    }
+
+    /// Takes that place of the table out of the list of free ones.
+    fn take_place(&mut self, slot: u32) -> bool {
+        let mut at = self.free_flow;
+        if at == slot {
+            return self.take_flow().is_some();
+        }
+        while let Some(flow) = self.flow(at) {
+            let next = flow.ready_next;
+            if next == slot {
+                let after = self.flow(slot).map_or(NONE, |flow| flow.ready_next);
+                if let Some(flow) = self.flow(at) {
+                    flow.ready_next = after;
+                }
+                // To the head of the list, and off it.
+                let first = core::mem::replace(&mut self.free_flow, slot);
+                if let Some(flow) = self.flow(slot) {
+                    flow.ready_next = first;
+                }
+                return self.take_flow().is_some();
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// Where the application must write a stream again, from which octet on, after an end has restarted: until this is asked, writes fail with
+    /// [`super::StreamError::Rewound`]. Nothing when the stream goes on by itself.
+    pub fn resume_offset(&mut self, flow: FlowId, stream: u32) -> Option<u64> {
+        let slot = self.check(flow)?;
+        let (_, active) = self.pair(slot)?;
+        let place = active.find(stream)?;
+        active.streams.get_mut(place)?.as_mut()?.send.take_rewound()
+    }
+
+    /// How often the ends of a flow have restarted: this one and its peer.
+    pub fn restarts(&self, flow: FlowId) -> Option<(u32, u32)> {
+        let slot = self.check(flow)?;
+        let flow = self.flows.get(slot as usize)?;
+        Some((flow.own_restarts, flow.peer_restarts))
+    }
+
+    /// The number that a flow's next packet has; nothing while it sleeps or waits for its peer's answer.
+    pub fn next_number(&self, flow: FlowId) -> Option<u64> {
+        let known = self.check(flow).and_then(|slot| self.flows.get(slot as usize))?;
+        let active = self.actives.get(known.active as usize)?;
+        active.sealer.as_ref().map(Sealer::next_number)
+    }
+
+    /// Whether a flow out of a ticket still waits for its peer's answer.
+    pub fn is_resuming(&self, flow: FlowId) -> bool {
+        let flow = self.check(flow).and_then(|slot| self.flows.get(slot as usize));
+        flow.is_some_and(|flow| flow.resuming)
+    }
+
+    /// It is time to try to go on; who has just tried waits a little.
+    pub(super) fn try_restart(&mut self, slot: u32, now: Instant) {
+        let Some(flow) = self.flow(slot) else { return };
+        if milliseconds(now).wrapping_sub(flow.tried_ms) >= LEAST_TRY_MS {
+            flow.try_due = true;
+            self.set_ready(slot);
+        }
+    }
+
+    /// When a flow that waits for its peer's answer tries again.
+    pub(super) fn next_try(&self, flow: &Flow) -> Instant {
+        let most = match flow.role {
+            Role::Client if self.interface_is_up => MAX_PROBE,
+            _ => SERVER_TRY,
+        };
+        let wait = (self.now.since(flow.heard) / 4).clamp(FIRST_TRY, most);
+        self.now.after(wait)
+    }
+
+    /// Message 1 of a flow that waits for its peer. Every repetition is the same: nothing of it may change under its ephemeral key.
+    fn write_restart(&self, slot: u32, out: &mut [u8]) -> Result<(Handshake, usize), ModernError> {
+        let flow = self.flows.get(slot as usize).ok_or(ModernError::UnknownFlow)?;
+        let resume = flow.resume.as_ref().ok_or(ModernError::UnknownFlow)?;
+        let source = self.own_id(slot, flow.generation, flow.sequence(0));
+        let initial = Initial {
+            pattern: RESTART_PATTERN,
+            suites: self.config.suites,
+            destination: flow.peer.current,
+            source,
+            token: &[],
+            message: &[],
+        };
+        let out = out.get_mut(..LEAST_INITIAL_OCTETS).ok_or(ModernError::NoRoom)?;
+        let clear = initial.write_clear(out)?;
+        let (head, message) = out.split_at_mut_checked(clear).ok_or(ModernError::NoRoom)?;
+        let mut handshake = handshake(Role::Client, resume, head)?;
+        let report = Report::of(flow, None, self.receive_octets);
+        let window = self.receive_octets / flow.places() * flow.places();
+        let parameters = Agreement::parameters(flow, source, window as u64, None);
+        let mut payload = [0; LEAST_INITIAL_OCTETS];
+        let octets = report.write(&mut payload)?;
+        let rest = payload.get_mut(octets..).ok_or(ModernError::NoRoom)?;
+        let least = message.len().saturating_sub(ADDED + octets);
+        let octets = octets + parameters.write(rest, least)?;
+        let payload = payload.get(..octets).ok_or(ModernError::NoRoom)?;
+        let mut mac = self.answer_mac();
+        mac.update(b"restart");
+        mac.update(&slot.to_be_bytes());
+        mac.update(&flow.generation.to_be_bytes());
+        mac.update(&flow.own_restarts.to_be_bytes());
+        let written = handshake.write(mac.finalize().into_bytes().into(), payload, message)?;
+        Ok((handshake, clear + written))
+    }
+
+    /// The next message 1, if it is time.
+    pub(super) fn build_restart(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<(PathAddress, usize)> {
+        let flow = self.flow(slot)?;
+        if !core::mem::take(&mut flow.try_due) {
+            return None;
+        }
+        flow.tried_ms = milliseconds(now);
+        let address = flow.address;
+        self.count(Counter::Probes, 1);
+        match self.write_restart(slot, out) {
+            Ok((_, octets)) => Some((address, octets)),
+            Err(error) => {
+                self.end(slot, CloseReason::Protocol(error));
+                None
+            }
+        }
+    }
+
+    /// A peer that has restarted wants to go on.
+    pub(super) fn on_restart(
+        &mut self,
+        now: Instant,
+        path: PathAddress,
+        datagram: &[u8],
+        initial: &Initial,
+        clear: &[u8],
+    ) -> Result<(), ModernError> {
+        let content = self.ids.open(&initial.destination).ok_or(ModernError::UnknownFlow)?;
+        let (slot, server) = (content.slot, self.config.server);
+        let flow = self.flow(slot).ok_or(ModernError::UnknownFlow)?;
+        let lives = matches!(flow.phase, Phase::Open | Phase::Suspended);
+        if !lives || flow.generation != content.generation || content.server != server {
+            return Err(ModernError::UnknownFlow);
+        }
+        let resume = flow.resume.as_ref().ok_or(ModernError::UnknownFlow)?;
+        let mut handshake = handshake(Role::Server, resume, clear)?;
+        let mut payload = [0; super::handshake::MAX_INITIAL_OCTETS];
+        let octets = handshake.read(initial.message, &mut payload)?;
+        let payload = payload.get(..octets).unwrap_or(&[]);
+        let (asked, report) = (Parameters::parse(payload)?, Report::parse(payload)?);
+        if asked.send_to != Some(initial.source) || report.refused {
+            return Err(ModernError::Parameter);
+        }
+        let digest = self.answer_mac().chain_update(datagram).finalize().into_bytes();
+        let mark = digest.first_chunk().copied().unwrap_or_default();
+        let flow = self.flow(slot).ok_or(ModernError::UnknownFlow)?;
+        if flow.resuming && flow.role == Role::Client {
+            // Both have restarted: the client's message is the one that counts, and now it is known where to send it.
+            if report.restarts > flow.peer_restarts {
+                flow.address = path;
+                self.try_restart(slot, now);
+            }
+            return Err(ModernError::Sequence);
+        }
+        let (known, active) = (flow.peer_restarts, flow.active);
+        let active = self.actives.get(active as usize);
+        let pending = active.and_then(|active| active.pending.as_ref());
+        if let Some(pending) = pending.filter(|pending| pending.mark == mark) {
+            // The answer was lost: the same once more.
+            let answer = pending.answer.clone();
+            return self.reply(path, &answer);
+        }
+        let known = pending.map_or(known, |pending| known.max(pending.agreement.peer.restarts));
+        if report.restarts <= known {
+            return self.refuse_restart(now, path, initial, handshake);
+        }
+        self.answer_restart(now, slot, path, initial, handshake, asked, report, mark)
+    }
+
+    /// Says that a ticket is too old, or that somebody else goes on with it.
+    fn refuse_restart(
+        &mut self,
+        now: Instant,
+        path: PathAddress,
+        initial: &Initial,
+        mut handshake: Handshake,
+    ) -> Result<(), ModernError> {
+        if milliseconds(now).wrapping_sub(self.refused_ms) >= LEAST_TRY_MS {
+            self.refused_ms = milliseconds(now);
+            let mut payload = [0; 8];
+            let octets = Report { refused: true, ..Report::default() }.write(&mut payload)?;
+            let ephemeral = self.random.array();
+            let payload = payload.get(..octets).unwrap_or(&[]);
+            let answer = write_answer(&mut handshake, ephemeral, initial.source, payload)?;
+            self.reply(path, &answer)?;
+        }
+        Err(ModernError::OldTicket)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a message in its parts")]
+    fn answer_restart(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        path: PathAddress,
+        initial: &Initial,
+        mut handshake: Handshake,
+        asked: Parameters,
+        peer: Report,
+        mark: [u8; 16],
+    ) -> Result<(), ModernError> {
+        let both = initial.suites & self.config.suites;
+        let suite = [Suite::Aes256Gcm, Suite::ChaCha20Poly1305]
+            .into_iter()
+            .find(|suite| both & suite.bit() != 0)
+            .ok_or(ModernError::Suite)?;
+        let ephemeral = self.random.array();
+        let server = self.config.server;
+        self.wake(slot).ok_or(ModernError::NoActive)?;
+        let flow = self.flow(slot).ok_or(ModernError::UnknownFlow)?;
+        let first_number = first_number(flow.own_restarts, peer.restarts)?;
+        let epoch = flow.id_epoch.wrapping_add(1);
+        let sequence = u32::from(epoch) << 16;
+        let content = IdContent { server, slot, generation: flow.generation, sequence };
+        let send_to = self.ids.seal(content);
+        let (flow, active) = self.pair(slot).ok_or(ModernError::UnknownFlow)?;
+        let own = Report::of(flow, Some(active), 0);
+        let window = own_window(active);
+        let parameters = Agreement::parameters(flow, send_to, window, Some(suite));
+        let mut payload = [0; ANSWER_OCTETS];
+        let octets = own.write(&mut payload)?;
+        let rest = payload.get_mut(octets..).ok_or(ModernError::NoRoom)?;
+        let octets = octets + parameters.write(rest, 0)?;
+        let payload = payload.get(..octets).ok_or(ModernError::NoRoom)?;
+        let answer = write_answer(&mut handshake, ephemeral, initial.source, payload)?;
+        let secrets = handshake.finish()?;
+        let agreement = Agreement {
+            own_window: window,
+            own,
+            ..agreement(flow, &secrets, Role::Server, suite, first_number, &asked, peer)?
+        };
+        active.pending =
+            Some(Pending { epoch, mark, answer: answer.clone(), address: path, agreement });
+        self.reschedule(slot);
+        let _ = now;
+        self.reply(path, &answer)
+    }
+
+    /// The peer's answer to this end's restart.
+    pub(super) fn on_restart_answer(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        answer: &Answer,
+    ) -> Result<(), ModernError> {
+        // A forged answer must not spoil the handshake, so each one is read by a handshake of its own.
+        let mut initial = [0; LEAST_INITIAL_OCTETS];
+        let (mut handshake, _) = self.write_restart(slot, &mut initial)?;
+        let mut payload = [0; super::handshake::MAX_INITIAL_OCTETS];
+        let octets = handshake.read(answer.message, &mut payload)?;
+        let payload = payload.get(..octets).unwrap_or(&[]);
+        let (granted, peer) = (Parameters::parse(payload)?, Report::parse(payload)?);
+        let secrets = handshake.finish()?;
+        if peer.refused {
+            self.end(slot, CloseReason::Protocol(ModernError::OldTicket));
+            return Ok(());
+        }
+        let suite = granted.suite.ok_or(ModernError::Parameter)?;
+        if suite.bit() & self.config.suites == 0 {
+            return Err(ModernError::Suite);
+        }
+        let receive_octets = self.receive_octets;
+        let congestion = self.config.congestion;
+        self.wake(slot).ok_or(ModernError::NoActive)?;
+        let (flow, active) = self.pair(slot).ok_or(ModernError::UnknownFlow)?;
+        let first_number = first_number(flow.own_restarts, peer.restarts)?;
+        let own = Report::of(flow, None, receive_octets);
+        let agreement = Agreement {
+            own_window: own_window(active),
+            own,
+            ..agreement(flow, &secrets, Role::Client, suite, first_number, &granted, peer)?
+        };
+        let path = Path::new(flow.address, Proof::Proven, congestion, flow.datagram, now);
+        if let Some(place) = active.path_mut() {
+            *place = path;
+        }
+        // Both had restarted, and the server has the client's answer first: what it had answered itself is off.
+        active.pending = None;
+        flow.heard = now;
+        flow.phase = Phase::Open;
+        self.restarted(slot, now, agreement, Events::RESUMED)
+    }
+
+    /// A packet of other keys than the present ones has come.
+    pub(super) fn on_other_epoch(
+        &mut self,
+        now: Instant,
+        content: IdContent,
+        address: PathAddress,
+        datagram: &mut [u8],
+        marked: bool,
+    ) -> Result<(), ModernError> {
+        let slot = content.slot;
+        let epoch = (content.sequence >> 16) as u16;
+        let flow = self.flow(slot).ok_or(ModernError::UnknownFlow)?;
+        let resuming = flow.resuming;
+        let Some((_, active)) = self.pair(slot).filter(|(_, active)| {
+            active.pending.as_ref().is_some_and(|pending| pending.epoch == epoch)
+        }) else {
+            if resuming {
+                // The peer is there, and does not know yet: whoever has seen the id may be it, so it is asked where it is.
+                if let Some(flow) = self.flow(slot) {
+                    flow.address = address;
+                }
+                self.try_restart(slot, now);
+            }
+            return Err(ModernError::OldKeys);
+        };
+        let pending = active.pending.as_mut().ok_or(ModernError::OldKeys)?;
+        let opened = pending.agreement.opener.open(datagram)?;
+        let pending = active.pending.take().ok_or(ModernError::OldKeys)?;
+        self.confirm_path(now, slot, pending.address, address);
+        let Some(flow) = self.flow(slot) else { return Err(ModernError::UnknownFlow) };
+        (flow.id_epoch, flow.ids_given) = (epoch, 0);
+        // Its message has served. What an answer tells of the peer's restarts does not count here: that message may still come.
+        flow.peer_restarts = pending.agreement.peer.restarts;
+        self.restarted(slot, now, pending.agreement, Events::empty())?;
+        let octets = datagram.len();
+        let payload = datagram.get(opened.payload.clone()).unwrap_or(&[]);
+        let sequence = content.sequence & 0xffff;
+        self.on_opened(now, (slot, sequence), address, octets, payload, &opened, marked)
+    }
+
+    /// The peer has shown what was sent to `answered`, so it is there, if that is where its packet came from.
+    fn confirm_path(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        answered: PathAddress,
+        address: PathAddress,
+    ) {
+        let congestion = self.config.congestion;
+        let Some((flow, active)) = self.pair(slot) else { return };
+        active.give_up_outstanding();
+        if answered != address {
+            return;
+        }
+        let known = active.paths.iter().position(|path| path.is_used() && path.address == address);
+        let others = active.paths.iter().enumerate();
+        let oldest = others.min_by_key(|(_, path)| (path.is_used(), path.used));
+        let Some(place) = known.or(oldest.map(|(place, _)| place)) else { return };
+        if let Some(path) = active.paths.get_mut(place) {
+            if known.is_none() {
+                *path = Path::new(address, Proof::Proven, congestion, flow.datagram, now);
+            }
+            path.proof = Proof::Proven;
+        }
+        active.wanted = None;
+        let moved = flow.address != address;
+        active.current = place;
+        flow.address = address;
+        if moved {
+            self.tell(slot, Events::MOVED);
+            self.count(Counter::Moved, 1);
+        }
+    }
+
+    /// The flow goes on with new keys.
+    fn restarted(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        agreement: Agreement,
+        events: Events,
+    ) -> Result<(), ModernError> {
+        let (flow, active) = self.pair(slot).ok_or(ModernError::UnknownFlow)?;
+        let result = go_over(flow, active, agreement);
+        flow.rekeyed_s = seconds(now);
+        if let Err(error) = result {
+            self.end(slot, CloseReason::Protocol(error));
+            return Err(error);
+        }
+        self.remove_idle(slot);
+        self.count(Counter::Restarted, 1);
+        self.tell(slot, events | Events::RESTARTED | Events::READABLE | Events::WRITABLE);
+        self.set_ready(slot);
+        self.reschedule(slot);
+        Ok(())
+    }
+}
+
+/// Message 2 in an Answer.
+fn write_answer(
+    handshake: &mut Handshake,
+    ephemeral: [u8; KEY_OCTETS],
+    destination: ConnectionId,
+    payload: &[u8],
+) -> Result<Vec<u8, ANSWER_OCTETS>, ModernError> {
+    let mut out = Vec::new();
+    out.resize_default(ANSWER_OCTETS).map_err(|_| ModernError::NoRoom)?;
+    let head = Answer { destination, message: &[] }.write_clear(&mut out)?;
+    let place = out.get_mut(head..).ok_or(ModernError::NoRoom)?;
+    let message = handshake.write(ephemeral, payload, place)?;
+    out.truncate(head + message);
+    Ok(out)
+}
+
+/// What both messages come to, for the end with that role in the handshake.
+fn agreement(
+    flow: &Flow,
+    secrets: &SessionSecrets,
+    role: Role,
+    suite: Suite,
+    first_number: u64,
+    said: &Parameters,
+    peer: Report,
+) -> Result<Agreement, ModernError> {
+    let (sends, takes) = match role {
+        Role::Client => (&secrets.client_to_server, &secrets.server_to_client),
+        Role::Server => (&secrets.server_to_client, &secrets.client_to_server),
+    };
+    Ok(Agreement {
+        sealer: Sealer::new(suite, sends.clone(), first_number),
+        opener: Opener::new(suite, takes.clone()),
+        first_number,
+        send_to: said.send_to.ok_or(ModernError::Parameter)?,
+        datagram: said.largest_datagram.ok_or(ModernError::Parameter)?,
+        keep_alive_s: said.keep_alive_s.unwrap_or(flow.keep_alive_s).max(super::LEAST_KEEP_ALIVE_S),
+        peer_window: said.receive_window.ok_or(ModernError::Parameter)?.into(),
+        own_window: 0,
+        peer,
+        own: Report::default(),
+    })
+}

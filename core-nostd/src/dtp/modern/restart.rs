@@ -1,0 +1,376 @@
+//! What the ends of a flow tell each other when one of them has restarted, and how their streams go on (`SPEC.md`, section 7).
+
+use super::active::Active;
+use super::flow::{Flow, MAX_STREAMS};
+use super::protect::{Opener, Sealer};
+use super::recovery::Control;
+use super::{ConnectionId, ModernError, Parameters, PathAddress, Role, VARINT_END};
+use heapless::Vec;
+
+/// The number of a restart's handshake in an Initial. The handshake is that of a pre-shared key.
+pub(super) const RESTART_PATTERN: u8 = 5;
+
+/// Packets of one restart: their numbers begin anew at a multiple of this, so that none comes back, whoever restarts how often.
+const NUMBERS: u32 = 40;
+
+/// Octets of an Answer.
+pub(super) const ANSWER_OCTETS: usize = 256;
+
+/// Why a stream whose octets are gone is reset: the application's reasons have 32 bits.
+pub(super) const GONE: u64 = 1 << 32;
+
+const RESTARTS: u8 = 8;
+const OPENED: u8 = 9;
+const STREAM: u8 = 10;
+const REFUSED: u8 = 11;
+
+/// The number of the first packet after so many restarts of both ends.
+pub(super) fn first_number(own: u32, peer: u32) -> Result<u64, ModernError> {
+    let restarts = u64::from(own) + u64::from(peer);
+    if restarts >= VARINT_END >> NUMBERS {
+        return Err(ModernError::NumbersUsedUp);
+    }
+    Ok(restarts << NUMBERS)
+}
+
+/// How far an end has got with a stream.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct StreamReport {
+    pub id: u32,
+    /// Everything has come, the end too.
+    pub complete: bool,
+    /// Octets that have come without a gap and will not be lost.
+    pub delivered: u64,
+    /// How far the peer may send.
+    pub limit: u64,
+}
+
+/// What an end says of itself in a restart's handshake, besides [`Parameters`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    /// How often it has restarted.
+    pub restarts: u32,
+    /// Streams that it and its peer have opened, as far as it knows.
+    pub opened: u32,
+    pub peer_opened: u32,
+    pub streams: Vec<StreamReport, MAX_STREAMS>,
+    /// It will not go on.
+    pub refused: bool,
+}
+
+/// Writes parameters one behind the other.
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    octets: usize,
+}
+
+impl Writer<'_> {
+    fn parameter(&mut self, id: u8, parts: &[&[u8]]) -> Result<(), ModernError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let length = u8::try_from(length).map_err(|_| ModernError::NoRoom)?;
+        for part in [&[id, length][..]].into_iter().chain(parts.iter().copied()) {
+            let end = self.octets + part.len();
+            let place = self.buffer.get_mut(self.octets..end).ok_or(ModernError::NoRoom)?;
+            place.copy_from_slice(part);
+            self.octets = end;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Writes the report to the beginning of `buffer` and gives its octets.
+    pub fn write(&self, buffer: &mut [u8]) -> Result<usize, ModernError> {
+        let mut writer = Writer { buffer, octets: 0 };
+        if self.refused {
+            writer.parameter(REFUSED, &[])?;
+            return Ok(writer.octets);
+        }
+        writer.parameter(RESTARTS, &[&self.restarts.to_be_bytes()])?;
+        let (own, peer) = (self.opened.to_be_bytes(), self.peer_opened.to_be_bytes());
+        writer.parameter(OPENED, &[&own, &peer])?;
+        for stream in &self.streams {
+            let StreamReport { id, complete, delivered, limit } = *stream;
+            let (id, flags) = (id.to_be_bytes(), [u8::from(complete)]);
+            let (delivered, limit) = (delivered.to_be_bytes(), limit.to_be_bytes());
+            writer.parameter(STREAM, &[&id, &flags, &delivered, &limit])?;
+        }
+        Ok(writer.octets)
+    }
+
+    /// Reads what [`Parameters::parse`] has stepped over.
+    pub fn parse(mut payload: &[u8]) -> Result<Self, ModernError> {
+        let mut report = Self::default();
+        let (mut restarts, mut opened) = (None, None);
+        while let Some(([id, length], rest)) = payload.split_first_chunk() {
+            let (value, rest) =
+                rest.split_at_checked((*length).into()).ok_or(ModernError::Parameter)?;
+            payload = rest;
+            match *id {
+                RESTARTS => {
+                    let value = value.try_into().map_err(|_| ModernError::Parameter)?;
+                    if restarts.replace(u32::from_be_bytes(value)).is_some() {
+                        return Err(ModernError::Parameter);
+                    }
+                }
+                OPENED => {
+                    let words: [u8; 8] = value.try_into().map_err(|_| ModernError::Parameter)?;
+                    let word = u64::from_be_bytes(words);
+                    if opened.replace(((word >> 32) as u32, word as u32)).is_some() {
+                        return Err(ModernError::Parameter);
+                    }
+                }
+                STREAM => report.stream(value)?,
+                REFUSED => report.refused = true,
+                _ => {}
+            }
+        }
+        if report.refused {
+            return Ok(report);
+        }
+        report.restarts = restarts.ok_or(ModernError::Parameter)?;
+        (report.opened, report.peer_opened) = opened.ok_or(ModernError::Parameter)?;
+        Ok(report)
+    }
+
+    fn stream(&mut self, value: &[u8]) -> Result<(), ModernError> {
+        let value: &[u8; 21] = value.try_into().map_err(|_| ModernError::Parameter)?;
+        let (id, rest) = value.split_first_chunk().ok_or(ModernError::Parameter)?;
+        let ([flags], rest) = rest.split_first_chunk().ok_or(ModernError::Parameter)?;
+        let (delivered, rest) = rest.split_first_chunk().ok_or(ModernError::Parameter)?;
+        let limit = rest.first_chunk().ok_or(ModernError::Parameter)?;
+        let stream = StreamReport {
+            id: u32::from_be_bytes(*id),
+            complete: flags & 1 != 0,
+            delivered: u64::from_be_bytes(*delivered),
+            limit: u64::from_be_bytes(*limit),
+        };
+        let known = self.streams.iter().any(|known| known.id == stream.id);
+        if known || stream.delivered >= VARINT_END || stream.limit >= VARINT_END {
+            return Err(ModernError::Parameter);
+        }
+        self.streams.push(stream).map_err(|_| ModernError::Parameter)
+    }
+
+    /// What the end with this flow says. Of one that sleeps everything that has come was read.
+    pub fn of(flow: &Flow, active: Option<&Active<'_>>, receive_octets: usize) -> Self {
+        let mut report = Self {
+            restarts: flow.own_restarts,
+            opened: flow.opened,
+            peer_opened: flow.peer_opened,
+            ..Self::default()
+        };
+        let Some(active) = active else {
+            let capacity = receive_octets / flow.places();
+            let streams = flow.streams.iter().map(|stream| StreamReport {
+                id: stream.id(),
+                complete: stream.receive_ended(),
+                delivered: stream.received,
+                limit: stream.received.saturating_add(capacity as u64),
+            });
+            report.streams = streams.collect();
+            return report;
+        };
+        let highest = active.peer_opened.descending().next();
+        report.peer_opened = highest.map_or(0, |range| range.end as u32);
+        let streams = active.streams.iter().flatten().map(|stream| StreamReport {
+            id: stream.id,
+            complete: stream.receive.is_complete(),
+            delivered: stream.receive.next_offset(),
+            limit: stream.receive.limit(),
+        });
+        report.streams = streams.collect();
+        report
+    }
+}
+
+/// Keys that an answered restart has made, until a packet of the peer's shows that it has them too.
+pub(super) struct Pending {
+    /// The epoch of the ids that they belong to.
+    pub epoch: u16,
+    /// Tells the message that was answered from others, and the answer to it, which must stay the same.
+    pub mark: [u8; 16],
+    pub answer: Vec<u8, ANSWER_OCTETS>,
+    /// Where it was sent.
+    pub address: PathAddress,
+    pub agreement: Agreement,
+}
+
+/// What a restart's handshake ends in.
+pub(super) struct Agreement {
+    pub sealer: Sealer,
+    pub opener: Opener,
+    pub first_number: u64,
+    pub send_to: ConnectionId,
+    pub datagram: u16,
+    pub keep_alive_s: u32,
+    /// Octets that the peer takes on all streams together from there on, and this end.
+    pub peer_window: u64,
+    pub own_window: u64,
+    pub peer: Report,
+    pub own: Report,
+}
+
+impl Agreement {
+    /// Parameters that both messages carry.
+    pub fn parameters(
+        flow: &Flow,
+        send_to: ConnectionId,
+        window: u64,
+        suite: Option<super::Suite>,
+    ) -> Parameters {
+        Parameters {
+            send_to: Some(send_to),
+            keep_alive_s: Some(flow.keep_alive_s),
+            receive_window: Some(u32::try_from(window).unwrap_or(u32::MAX)),
+            largest_datagram: Some(flow.datagram),
+            suite,
+            ..Parameters::default()
+        }
+    }
+}
+
+/// Takes the flow over to the new keys, and its streams to where both ends can go on.
+pub(super) fn go_over(
+    flow: &mut Flow,
+    active: &mut Active<'_>,
+    agreement: Agreement,
+) -> Result<(), ModernError> {
+    let Agreement { mut sealer, opener, peer, own, .. } = agreement;
+    // Two restarts that crossed may have the same counts.
+    let used = active.sealer.as_ref().map_or(0, Sealer::next_number);
+    let first_number = agreement.first_number.max(used);
+    sealer.skip_to(first_number)?;
+    let restored = core::mem::replace(&mut flow.resuming, false);
+    active.give_up_outstanding();
+    active.paths.iter_mut().for_each(|path| path.in_flight = 0);
+    active.recovery.restart(first_number);
+    active.phase_first = first_number;
+    active.received = super::active::Received::default();
+    (active.sealer, active.opener) = (Some(sealer), Some(opener));
+    active.forget_key = super::timers::NEVER;
+    active.loss_due = None;
+    active.probe = false;
+    flow.try_due = false;
+    flow.keep_alive_s = flow.keep_alive_s.min(agreement.keep_alive_s);
+    flow.datagram = flow.datagram.min(agreement.datagram);
+    flow.peer = super::flow::PeerIds { current: agreement.send_to, spare: [None; 2], next: 1 };
+    active.control = Control::PING | Control::IDS | Control::TOTAL_WINDOW | Control::WINDOWS;
+    settle(flow, active, &peer, restored)?;
+    flow.total_sent = 0;
+    active.total_peer_limit = agreement.peer_window;
+    // Late packets of the old keys may have brought more since this end has said how far it had got.
+    let since = |stream: &super::active::Stream| {
+        let said = own.streams.iter().find(|said| said.id == stream.id);
+        stream.receive.next_offset().saturating_sub(said.map_or(0, |said| said.delivered))
+    };
+    flow.total_received = active.streams.iter().flatten().map(since).sum();
+    active.total_limit = agreement.own_window;
+    if let Some(reason) = active.close_reason {
+        active.streams.iter_mut().flatten().for_each(|stream| stream.send.close(reason));
+    }
+    active.drop_done();
+    Ok(())
+}
+
+/// Each stream goes on where its receiver stands.
+fn settle(
+    flow: &mut Flow,
+    active: &mut Active<'_>,
+    peer: &Report,
+    restored: bool,
+) -> Result<(), ModernError> {
+    let own_parity = if flow.role == Role::Client { 0 } else { 1 };
+    let capacity = active.send_capacity();
+    if restored {
+        // The ticket may be older than a stream, even one of this end's.
+        flow.opened = flow.opened.max(peer.peer_opened);
+        for stream in &peer.streams {
+            let order = u64::from(stream.id >> 1);
+            let is_own = stream.id & 1 == own_parity;
+            let unknown = active.find(stream.id).is_none()
+                && if is_own {
+                    order < flow.opened.into()
+                } else {
+                    active.peer_opened.descending().all(|range| !range.contains(&order))
+                };
+            let place = active.streams.iter().take(active.places).position(Option::is_none);
+            if let (true, Some(place)) = (unknown && !is_own, place) {
+                active.peer_opened.insert(order..order + 1);
+                active.open_at(place, stream.id, flow);
+            } else if let (true, Some(place)) = (unknown, place) {
+                active.open_at(place, stream.id, flow);
+            }
+        }
+    }
+    for stream in active.streams.iter_mut().flatten() {
+        let said = peer.streams.iter().find(|said| said.id == stream.id);
+        let known = if stream.id & 1 == own_parity { peer.peer_opened } else { peer.opened };
+        match said {
+            Some(said) => {
+                let StreamReport { complete, delivered, limit, .. } = *said;
+                stream.send.resume(delivered, limit, complete, capacity, restored)?;
+            }
+            // The peer has done with it: it has all, and all of its own was acknowledged.
+            None if stream.id >> 1 < known => {
+                let end = stream.send.written();
+                stream.send.resume(end, end, true, capacity, true)?;
+                if restored {
+                    stream.receive.lose(GONE);
+                }
+            }
+            // It has never heard of it.
+            None => {
+                let limit = flow.peer_window.into();
+                stream.send.resume(0, limit, false, capacity, restored)?;
+            }
+        }
+        if !restored {
+            stream.receive.resume();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_report_comes_back() {
+        let stream =
+            |id| StreamReport { id, complete: id == 1, delivered: 1 << 40, limit: 1 << 41 };
+        let report = Report {
+            restarts: 3,
+            opened: 4,
+            peer_opened: 5,
+            streams: Vec::from_slice(&[stream(0), stream(1), stream(2), stream(5)]).unwrap(),
+            refused: false,
+        };
+        let mut buffer = [0; 160];
+        let octets = report.write(&mut buffer).unwrap();
+        assert_eq!(Report::parse(&buffer[..octets]), Ok(report));
+        // With the parameters beside it an answer has room for four streams.
+        assert!(octets + 60 + 32 + 16 + 17 <= ANSWER_OCTETS, "{octets}");
+        let refused = Report { refused: true, ..Report::default() };
+        let octets = refused.write(&mut buffer).unwrap();
+        assert_eq!(Report::parse(&buffer[..octets]), Ok(refused));
+        assert_eq!(Report::parse(&[]), Err(ModernError::Parameter));
+    }
+
+    #[test]
+    fn numbers_never_come_back() {
+        assert_eq!(first_number(0, 0), Ok(0));
+        assert!(first_number(2, 3).unwrap() > first_number(2, 2).unwrap());
+        assert!(first_number(1 << 21, (1 << 21) - 1).is_ok());
+        assert_eq!(first_number(1 << 21, 1 << 21), Err(ModernError::NumbersUsedUp));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_refused_or_mean_something(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Report::parse(&octets).is_ok();
+        }
+    }
+}
