@@ -2,7 +2,8 @@
 
 use crate::files::{self, Progress};
 use crate::keys::{self, Key};
-use crate::{Congestion, Connector, DtpListener, DtpStream, Settings, Trust};
+use crate::session::{self, Session};
+use crate::{Congestion, Connector, DtpListener, Settings, Trust};
 use clap::{Args, Subcommand, ValueEnum};
 use heddle_core::dtp::modern::{Identity, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,9 +23,9 @@ pub enum Command {
     },
     /// Serve the files of a directory
     Serve(ServeArgs),
-    /// Fetch a file; a transfer that was cut off goes on
+    /// Fetch a file; a transfer that was cut off or killed goes on
     Get(GetArgs),
-    /// Send a file; a transfer that was cut off goes on
+    /// Send a file; a transfer that was cut off or killed goes on
     Put(PutArgs),
 }
 
@@ -86,6 +87,9 @@ pub struct ServeArgs {
     /// Control of congestion
     #[arg(long, value_enum, default_value_t = CongestionName::Cubic)]
     congestion: CongestionName,
+    /// A directory for tickets, made if it is not there: transfers go on after a restart of this server
+    #[arg(long)]
+    state: Option<PathBuf>,
     /// Print the flows and what was counted every so many seconds
     #[arg(long)]
     flows_every: Option<u64>,
@@ -123,6 +127,12 @@ pub struct ServerArgs {
     /// No progress bar
     #[arg(long)]
     quiet: bool,
+    /// The directory for tickets, by which the same command goes on after it was killed [default: heddle/dtp in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// Print what it came to as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Arguments of `get`.
@@ -164,13 +174,20 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
                 (None, Some(name)) => name.into(),
                 (None, None) => return Err(invalid("the name has no last part")),
             };
-            let (stream, deadline) = connect(&args.server)?;
+            let whole = std::path::absolute(&target)?;
+            let transfer =
+                ["get".as_bytes(), args.name.as_bytes(), whole.as_os_str().as_encoded_bytes()];
+            let (session, deadline) = session(&args.server, &transfer)?;
             let bar = bar(&args.server);
-            let octets = files::get(&stream, &args.name, &target, deadline, &mut |progress| {
-                show(&bar, progress)
+            let report = session.run(&mut |stream| {
+                let tell = &mut |progress| show(&bar, progress);
+                files::get(stream, &args.name, &target, deadline, tell)
             })?;
             bar.finish_and_clear();
-            writeln!(out, "{octets} octets in {}", target.display())
+            match args.server.json {
+                true => report.write(out),
+                false => writeln!(out, "{} octets in {}", report.octets, target.display()),
+            }
         }
         Command::Put(args) => {
             let name = match (&args.name, args.source.file_name()) {
@@ -178,13 +195,20 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
                 (None, Some(name)) => name.to_string_lossy().into_owned(),
                 (None, None) => return Err(invalid("the file's name has no last part")),
             };
-            let (stream, deadline) = connect(&args.server)?;
+            let whole = std::path::absolute(&args.source)?;
+            let transfer =
+                ["put".as_bytes(), name.as_bytes(), whole.as_os_str().as_encoded_bytes()];
+            let (session, deadline) = session(&args.server, &transfer)?;
             let bar = bar(&args.server);
-            let octets = files::put(&stream, &args.source, &name, deadline, &mut |progress| {
-                show(&bar, progress)
+            let report = session.run(&mut |stream| {
+                let tell = &mut |progress| show(&bar, progress);
+                files::put(stream, &args.source, &name, deadline, tell)
             })?;
             bar.finish_and_clear();
-            writeln!(out, "{octets} octets sent as {name}")
+            match args.server.json {
+                true => report.write(out),
+                false => writeln!(out, "{} octets sent as {name}", report.octets),
+            }
         }
     }
 }
@@ -234,6 +258,7 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
         identity: Identity { private, server: None, pre_shared },
         patterns,
         authorized,
+        tickets: args.state.clone(),
         ..Settings::default()
     };
     let listener = DtpListener::bind(args.listen, &settings)?;
@@ -241,6 +266,9 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "key {}", hex::encode(keys::public(private)))?;
     }
     writeln!(out, "serving {} at {}", args.directory.display(), listener.local_addr())?;
+    if listener.restored() > 0 {
+        writeln!(out, "{} transfers of before go on", listener.restored())?;
+    }
     out.flush()?;
     if let Some(seconds) = args.flows_every {
         let endpoint = listener.endpoint().clone();
@@ -249,8 +277,9 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
                 std::thread::sleep(Duration::from_secs(seconds.max(1)));
                 for flow in endpoint.flows() {
                     let (slot, generation) = flow.id;
+                    let (own, peer) = flow.restarts;
                     eprintln!(
-                        "flow {slot}.{generation} {} {:?} keep-alive {} s",
+                        "flow {slot}.{generation} {} {:?} keep-alive {} s, restarts {own} here, {peer} there",
                         flow.peer,
                         flow.phase,
                         flow.keep_alive.as_secs()
@@ -280,7 +309,7 @@ fn default_known() -> Option<PathBuf> {
     Some(Path::new(&home).join(".config/heddle/known-servers"))
 }
 
-fn connect(args: &ServerArgs) -> io::Result<(DtpStream, Option<Instant>)> {
+fn session(args: &ServerArgs, transfer: &[&[u8]]) -> io::Result<(Session, Option<Instant>)> {
     let deadline = args.deadline.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let addresses: Vec<SocketAddr> = args
         .server
@@ -313,16 +342,26 @@ fn connect(args: &ServerArgs) -> io::Result<(DtpStream, Option<Instant>)> {
             )));
         }
     };
-    let settings = Settings {
+    let transfer = [&[args.server.as_bytes()], transfer].concat();
+    let mut settings = Settings {
         flows: 8,
         actives: 4,
         congestion: args.congestion.into(),
+        tickets: session::directory(args.state.as_deref(), &transfer),
         ..Settings::default()
     };
-    let mut connector = Connector::with_settings(trust, &settings)?;
+    let mut connector = match Connector::with_settings(trust.clone(), &settings) {
+        // Nobody has asked for tickets, so the transfer does without.
+        Err(error) if args.state.is_none() && error.kind() != ErrorKind::ResourceBusy => {
+            tracing::warn!(%error, "no tickets");
+            settings.tickets = None;
+            Connector::with_settings(trust, &settings)?
+        }
+        other => other?,
+    };
     connector.private = args.key.as_deref().map(shared_key).transpose()?;
     connector.keep_alive = Duration::from_secs(args.keep_alive);
-    Ok((connector.connect(&addresses[..])?, deadline))
+    Ok((Session { connector, addresses, tickets: settings.tickets, deadline }, deadline))
 }
 
 fn bar(args: &ServerArgs) -> ProgressBar {

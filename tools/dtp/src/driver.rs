@@ -1,7 +1,9 @@
 //! The thread between the kernel and the protocol.
 
+use crate::keeper::{Keeper, Opened};
 use crate::netlink::Changes;
 use crate::socket::{BATCH, Udp, address_of};
+use crate::tickets::Ids;
 use heddle_core::dtp::modern as core;
 use heddle_core::dtp::modern::{
     Active, CloseReason, Config, Congestion, Counter, Event, Flow, FlowId, Identity, Memory,
@@ -13,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -55,6 +58,8 @@ pub struct Settings {
     pub patterns: Vec<Pattern>,
     /// The clients that are let in by their key.
     pub authorized: Vec<[u8; 32]>,
+    /// Where tickets are kept, so that flows outlive the process; nothing for nowhere. A directory serves one process at a time.
+    pub tickets: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -71,6 +76,7 @@ impl Default for Settings {
             identity: Identity::default(),
             patterns: Vec::new(),
             authorized: Vec::new(),
+            tickets: None,
         }
     }
 }
@@ -86,12 +92,16 @@ pub(crate) struct Status {
     pub wakers: Vec<Waker>,
     /// A stream of the application's stands for it.
     pub held: bool,
+    /// What the application had noted with the ticket that the flow comes from.
+    pub note: Option<Vec<u8>>,
 }
 
 pub(crate) struct State {
     pub endpoint: core::Endpoint<'static>,
     pub flows: HashMap<FlowId, Status>,
     pub incoming: VecDeque<FlowId>,
+    /// A client's flows out of tickets that nobody has taken.
+    pub restored: VecDeque<FlowId>,
     pub accept_wakers: Vec<Waker>,
     /// The thread has ended, for that reason.
     pub failed: Option<String>,
@@ -104,6 +114,7 @@ pub(crate) struct Shared {
     rung: AtomicBool,
     stop: AtomicBool,
     pub address: SocketAddr,
+    pub keeper: Option<Keeper>,
 }
 
 impl Shared {
@@ -137,6 +148,8 @@ pub struct FlowReport {
     pub phase: Phase,
     /// For how long silence is borne.
     pub keep_alive: Duration,
+    /// How often this end and the peer have restarted since the flow was opened.
+    pub restarts: (u32, u32),
 }
 
 /// An endpoint with its thread, which ends when the last handle is gone.
@@ -158,7 +171,7 @@ impl Endpoint {
     /// Starts an endpoint at `address`, or wherever the system likes.
     ///
     /// # Errors
-    /// Those of sockets, and of the system's generator.
+    /// Those of sockets, of the system's generator, and of the directory of tickets.
     pub fn start(address: Option<SocketAddr>, settings: &Settings) -> io::Result<Self> {
         let socket = match address {
             Some(address) => Udp::bind(address)?,
@@ -166,13 +179,22 @@ impl Endpoint {
         };
         let local = socket.local_address()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let state = State {
-            endpoint: endpoint(settings)?,
+        let is_server = !settings.patterns.is_empty();
+        let tickets = settings.tickets.as_deref();
+        let mut tickets = tickets.map(|path| Opened::new(path, is_server)).transpose()?;
+        let ids = tickets.as_ref().map_or_else(Ids::new, |tickets| Ok(tickets.ids.clone()))?;
+        let mut state = State {
+            endpoint: endpoint(settings, &ids)?,
             flows: HashMap::new(),
             incoming: VecDeque::new(),
+            restored: VecDeque::new(),
             accept_wakers: Vec::new(),
             failed: None,
         };
+        if let Some(tickets) = &mut tickets {
+            tickets.restore(&mut state)?;
+        }
+        let (keeper, tasks) = Keeper::new();
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             accepted: Condvar::new(),
@@ -180,7 +202,11 @@ impl Endpoint {
             rung: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             address: local,
+            keeper: tickets.is_some().then_some(keeper),
         });
+        if let Some(tickets) = tickets {
+            tickets.start(tasks, &shared)?;
+        }
         let worker = Worker {
             shared: Arc::clone(&shared),
             socket,
@@ -212,6 +238,7 @@ impl Endpoint {
                 peer: address_of(state.endpoint.path(flow)?),
                 phase: state.endpoint.phase(flow)?,
                 keep_alive: Duration::from_secs(state.endpoint.keep_alive_s(flow)?.into()),
+                restarts: state.endpoint.restarts(flow)?,
             })
         };
         state.endpoint.flows().filter_map(report).collect()
@@ -231,7 +258,7 @@ fn leak<T>(items: Vec<T>) -> &'static mut [T] {
 }
 
 /// The protocol's endpoint. Its memory is the process's for good: endpoints are few and live as long as it does.
-fn endpoint(settings: &Settings) -> io::Result<core::Endpoint<'static>> {
+fn endpoint(settings: &Settings, ids: &Ids) -> io::Result<core::Endpoint<'static>> {
     let seed = random()?;
     let packets = settings.buffer / 1000 + 64;
     let actives = (0..settings.actives).map(|_| {
@@ -253,7 +280,8 @@ fn endpoint(settings: &Settings) -> io::Result<core::Endpoint<'static>> {
         patterns: leak(settings.patterns.clone()),
         authorized: leak(settings.authorized.clone()),
         suites: suites(),
-        id_key: random()?,
+        id_key: *ids.key,
+        generation: ids.boots << 16,
         keep_alive_cap_s: u32::try_from(settings.keep_alive_cap.as_secs()).unwrap_or(u32::MAX),
         datagram_octets: settings.datagram,
         streams: u8::from(takes),
@@ -439,8 +467,18 @@ impl Worker {
                 Event::Connected => status.connected = true,
                 Event::Suspended => status.suspended = true,
                 Event::Resumed => status.suspended = false,
-                Event::Readable | Event::Writable | Event::Moved | Event::Restarted => {}
-                Event::Closed(reason) => status.closed = Some(reason),
+                Event::Moved | Event::Restarted => {
+                    if let Some(keeper) = &self.shared.keeper {
+                        keeper.refresh(flow);
+                    }
+                }
+                Event::Readable | Event::Writable => {}
+                Event::Closed(reason) => {
+                    status.closed = Some(reason);
+                    if let Some(keeper) = &self.shared.keeper {
+                        keeper.remove(flow);
+                    }
+                }
             }
             notify(status);
             if status.closed.is_some() && !status.held && !state.incoming.contains(&flow) {

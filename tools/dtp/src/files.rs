@@ -7,20 +7,19 @@
 //!
 //! An answer of `ERR reason` ends the stream. Names are relative, without `..`, and stay below the served directory whatever links stand there.
 
+use crate::restored::Rewound;
 use crate::stream::DtpStream;
+use crate::transfer::{Committer, Incoming, Outgoing, PIECE, note, parse_note};
 use crate::upload::Upload;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Octets of the longest line.
 const LINE_OCTETS: u64 = 4096;
-
-/// Octets that are copied at a time.
-const PIECE: usize = 256 << 10;
 
 /// A client that asks for nothing is let go after this.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -91,17 +90,28 @@ fn part_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Answers one request; gives what it was.
+/// Answers one request; gives what it was. Of a stream out of a ticket it is the request of before, and the answer goes on.
 ///
 /// # Errors
 /// Those of the stream and of files. The client is told, if it can be.
 pub fn serve(stream: &DtpStream, root: &Path, writable: bool) -> io::Result<String> {
+    stream.set_rewinding(true);
     stream.set_read_timeout(Some(REQUEST_TIMEOUT));
-    let mut reader = BufReader::with_capacity(PIECE, stream);
-    let line = read_line(&mut reader)?;
+    let incoming = Incoming { stream, out: Outgoing::default(), writes_again: true };
+    let mut reader = BufReader::with_capacity(PIECE, incoming);
+    let (line, noted) = match stream.note() {
+        Some(note) => {
+            let (line, numbers) = parse_note::<2>(&note)?;
+            (line, Some(numbers))
+        }
+        None => (read_line(&mut reader)?, None),
+    };
     stream.set_read_timeout(None);
-    let result = answer(stream, &mut reader, root, writable, &line);
-    if let Err(error) = &result {
+    let result = answer(&mut reader, root, writable, &line, noted);
+    if let Err(error) = &result
+        && noted.is_none()
+        && reader.get_ref().out.position == 0
+    {
         let text = error.to_string().replace(['\n', '\r'], " ");
         // The peer may be gone; the error that is given matters more.
         let _ = writeln!(&mut &*stream, "ERR {text}");
@@ -111,58 +121,137 @@ pub fn serve(stream: &DtpStream, root: &Path, writable: bool) -> io::Result<Stri
 }
 
 fn answer(
-    mut stream: &DtpStream,
-    reader: &mut impl Read,
+    reader: &mut BufReader<Incoming>,
     root: &Path,
     writable: bool,
     line: &str,
+    noted: Option<[u64; 2]>,
 ) -> io::Result<()> {
     let mut words = line.splitn(3, ' ');
     let (verb, number, name) = (words.next(), words.next(), words.next());
     let number: Option<u64> = number.and_then(|number| number.parse().ok());
     match (verb, number, name) {
         (Some("GET"), Some(offset), Some(name)) => {
-            let path = locate(root, name)?;
-            must_be_file(&path)?;
-            let mut file = File::open(path)?;
-            let data = file.metadata()?;
-            if offset > data.len() {
-                return Err(refused("the file is shorter than what is there of it"));
-            }
-            writeln!(stream, "OK {}", data.len())?;
-            file.seek(SeekFrom::Start(offset))?;
-            copy(&mut file.take(data.len() - offset), &mut stream, |_| Ok(()))?;
-            stream.shutdown(Shutdown::Write)
+            give(reader.get_mut(), &locate(root, name)?, offset, line, noted)?;
         }
         (Some("PUT"), Some(size), Some(name)) if writable => {
             let path = locate(root, name)?;
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
-            let part = part_of(&path);
-            stays_below(root, &part)?;
-            for path in [&path, &part] {
-                if path.exists() {
-                    must_be_file(path)?;
-                }
-            }
-            let mut upload = Upload::begin(&part, size)?;
-            let offset = upload.offset;
-            writeln!(stream, "OK {offset}")?;
-            let got = copy(&mut reader.take(size - offset), &mut upload, |_| Ok(()))?;
-            if offset + got != size {
-                return Err(io::Error::new(
-                    ErrorKind::UnexpectedEof,
-                    "the client ended early; what came is kept",
-                ));
-            }
-            let digest = upload.finish(&path)?;
-            writeln!(stream, "DONE {digest}")?;
-            stream.shutdown(Shutdown::Write)
+            stays_below(root, &part_of(&path))?;
+            take(reader, &path, size, line, noted)?;
         }
-        (Some("PUT"), Some(_), Some(_)) => Err(refused("this server takes no files")),
-        _ => Err(refused("no request that is known")),
+        (Some("PUT"), Some(_), Some(_)) => return Err(refused("this server takes no files")),
+        _ => return Err(refused("no request that is known")),
     }
+    // A client that restarts goes on while this end has its tickets; otherwise the flow ends as soon as it has all.
+    if reader.get_ref().stream.keeps_tickets() { reader.get_mut().linger() } else { Ok(()) }
+}
+
+/// What tells whether a file is still the same: its octets, and when it was changed, in nanoseconds.
+fn identity(data: &fs::Metadata) -> [u64; 2] {
+    let changed = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    [data.len(), changed.map_or(0, |time| time.as_nanos() as u64)]
+}
+
+/// Sends the octets of a file from `offset` on.
+fn give(
+    incoming: &mut Incoming,
+    path: &Path,
+    offset: u64,
+    line: &str,
+    noted: Option<[u64; 2]>,
+) -> io::Result<()> {
+    must_be_file(path)?;
+    let file = File::open(path)?;
+    let identity = identity(&file.metadata()?);
+    let [size, _] = identity;
+    if offset > size {
+        return Err(refused("the file is shorter than what is there of it"));
+    }
+    let (stream, out) = (incoming.stream, &mut incoming.out);
+    out.head = format!("OK {size}\n").into_bytes();
+    out.file = Some((file, offset, size - offset));
+    out.ends = true;
+    match noted {
+        Some(noted) if noted != identity => {
+            return Err(refused("the file has changed since the transfer began"));
+        }
+        Some(_) => out.resume(stream, &mut || Ok(()))?,
+        None => stream.commit(line.len() as u64 + 1, &note(line, &identity))?,
+    }
+    out.send(stream, &mut |_| Ok(()))
+}
+
+/// Takes a file of `size` octets.
+fn take(
+    reader: &mut BufReader<Incoming>,
+    path: &Path,
+    size: u64,
+    line: &str,
+    noted: Option<[u64; 2]>,
+) -> io::Result<()> {
+    let part = part_of(path);
+    for path in [path, &part] {
+        if path.exists() {
+            must_be_file(path)?;
+        }
+    }
+    let stream = reader.get_ref().stream;
+    let request = line.len() as u64 + 1;
+    // Octets of the stream so far, and what of the file they are.
+    let mut received = request;
+    let mut there = None;
+    if let Some([offset, _]) = noted {
+        received = stream.received().unwrap_or(request).max(request);
+        let octets = offset + (received - request);
+        if octets == size && !part.exists() && path.metadata()?.len() == size {
+            // It was whole, and only the client does not know yet.
+            let out = &mut reader.get_mut().out;
+            out.head = format!("OK {offset}\n").into_bytes();
+            return done(reader, &sha256(path)?, true);
+        }
+        there = Some(octets);
+    }
+    let upload = Upload::resume(&part, size, there)?;
+    let offset = noted.map_or(upload.offset, |[offset, _]| offset);
+    let note = note(line, &[offset, 0]);
+    let out = &mut reader.get_mut().out;
+    out.head = format!("OK {offset}\n").into_bytes();
+    match noted {
+        Some(_) => out.resume(stream, &mut || Ok(()))?,
+        None => stream.commit(received, &note)?,
+    }
+    out.send(stream, &mut |_| Ok(()))?;
+    let (missing, file) = (size - upload.offset, upload.file()?);
+    let mut upload = upload;
+    let got = Committer::run(stream, &file, note, received, |tell| {
+        copy(&mut reader.take(missing), &mut upload, |got| {
+            tell(received + got);
+            Ok(())
+        })
+    })?;
+    if got != missing {
+        return Err(io::Error::new(
+            ErrorKind::UnexpectedEof,
+            "the client ended early; what came is kept",
+        ));
+    }
+    let digest = upload.finish(path)?;
+    done(reader, &digest, false)
+}
+
+/// Says that a file is whole.
+fn done(reader: &mut BufReader<Incoming>, digest: &str, resumes: bool) -> io::Result<()> {
+    let incoming = reader.get_mut();
+    let (stream, out) = (incoming.stream, &mut incoming.out);
+    out.tail = format!("DONE {digest}\n").into_bytes();
+    out.ends = true;
+    if resumes {
+        out.resume(stream, &mut || Ok(()))?;
+    }
+    out.send(stream, &mut |_| Ok(()))
 }
 
 /// The SHA-256 of a file in hexadecimal digits.
@@ -230,7 +319,7 @@ fn number_after(word: &str, line: &str) -> io::Result<u64> {
 /// How long a wait for the network lasts before progress is told again.
 const LOOK: Duration = Duration::from_millis(200);
 
-fn past(deadline: Option<Instant>) -> io::Result<()> {
+pub(crate) fn past(deadline: Option<Instant>) -> io::Result<()> {
     match deadline {
         Some(deadline) if Instant::now() >= deadline => Err(io::Error::new(
             ErrorKind::TimedOut,
@@ -242,8 +331,7 @@ fn past(deadline: Option<Instant>) -> io::Result<()> {
 
 /// Reads a line from the server, telling that it is waited for.
 fn answer_line(
-    stream: &DtpStream,
-    reader: &mut BufReader<&DtpStream>,
+    reader: &mut BufReader<Incoming>,
     deadline: Option<Instant>,
     tell: &mut dyn FnMut(Progress),
     progress: Progress,
@@ -252,7 +340,8 @@ fn answer_line(
         match reader.fill_buf() {
             Ok(_) => return read_line(reader),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                tell(Progress { waiting: stream.is_suspended(), ..progress });
+                let waiting = reader.get_ref().stream.is_suspended();
+                tell(Progress { waiting, ..progress });
                 past(deadline)?;
             }
             Err(error) => return Err(error),
@@ -260,7 +349,8 @@ fn answer_line(
     }
 }
 
-/// Fetches a file into `target`. What is there of it already (`target` with `.part`) is not fetched again. Gives its octets.
+/// Fetches a file into `target`. What is there of it already (`target` with `.part`) is not fetched again. Gives its octets. A stream out of a ticket
+/// goes on with the request of before.
 ///
 /// # Errors
 /// Those of the stream and of files, [`ErrorKind::TimedOut`] at the deadline; `.part` stays for the next time.
@@ -273,27 +363,68 @@ pub fn get(
 ) -> io::Result<u64> {
     let part = part_of(target);
     let mut file = OpenOptions::new().append(true).create(true).open(&part)?;
-    let offset = file.metadata()?.len();
-    writeln!(&mut &*stream, "GET {offset} {name}")?;
+    let there = file.metadata()?.len();
+    stream.set_rewinding(true);
     stream.set_read_timeout(Some(LOOK));
-    let mut reader = BufReader::with_capacity(PIECE, stream);
-    let line = answer_line(stream, &mut reader, deadline, tell, Progress::default());
-    let total = match line.and_then(|line| number_after("OK", &line)) {
-        Ok(total) => total,
-        Err(error) => {
-            if offset == 0 {
-                // Nothing has come of it.
-                let _ = fs::remove_file(&part);
+    stream.set_write_timeout(Some(LOOK));
+    let noted = stream.note().map(|note| parse_note::<3>(&note)).transpose()?;
+    let (request, offset) = match &noted {
+        Some((request, [offset, ..])) => (request.clone(), *offset),
+        None => (format!("GET {there} {name}"), there),
+    };
+    if request != format!("GET {offset} {name}") {
+        return Err(refused("the ticket is of another transfer"));
+    }
+    let out = Outgoing { head: format!("{request}\n").into_bytes(), ..Outgoing::default() };
+    let incoming = Incoming { stream, out, writes_again: true };
+    let mut reader = BufReader::with_capacity(PIECE, incoming);
+    // Octets of the answer before the file's, all octets of the stream so far, and what of the file is there by them.
+    let (total, head, received) = match noted {
+        Some((_, [_, head, total])) => {
+            let received = stream.received().unwrap_or(0);
+            let known = offset + received.saturating_sub(head);
+            if received < head || known > there || known > total {
+                return Err(refused("what was there of the file is gone"));
             }
-            return Err(error);
+            file.set_len(known)?;
+            let progress = Progress { done: known, total, waiting: true };
+            let out = &mut reader.get_mut().out;
+            out.resume(stream, &mut || {
+                tell(progress);
+                past(deadline)
+            })?;
+            (total, head, received)
+        }
+        None => {
+            reader.get_mut().out.send(stream, &mut |_| past(deadline))?;
+            let line = answer_line(&mut reader, deadline, tell, Progress::default());
+            let total =
+                line.and_then(|line| Ok((number_after("OK", &line)?, line.len() as u64 + 1)));
+            match total {
+                Ok((total, head)) => (total, head, head),
+                Err(error) => {
+                    if offset == 0 {
+                        // Nothing has come of it.
+                        let _ = fs::remove_file(&part);
+                    }
+                    return Err(error);
+                }
+            }
         }
     };
-    let got = copy(&mut reader, &mut file, |done| {
-        tell(Progress { done: offset + done, total, waiting: stream.is_suspended() });
-        past(deadline)
+    reader.get_mut().out.send(stream, &mut |_| past(deadline))?;
+    let note = note(&request, &[offset, head, total]);
+    let known = offset + (received - head);
+    let handle = file.try_clone()?;
+    let got = Committer::run(stream, &handle, note, received, |keep| {
+        copy(&mut reader, &mut file, |done| {
+            keep(received + done);
+            tell(Progress { done: known + done, total, waiting: stream.is_suspended() });
+            past(deadline)
+        })
     })?;
     file.sync_all()?;
-    if offset + got != total {
+    if known + got != total {
         return Err(io::Error::new(
             ErrorKind::UnexpectedEof,
             "the server ended early; what came is kept",
@@ -303,7 +434,7 @@ pub fn get(
     Ok(total)
 }
 
-/// Sends a file. Gives its octets, once the server has said that it has them and their SHA-256 is right.
+/// Sends a file. Gives its octets, once the server has said that it has them and their SHA-256 is right. A stream out of a ticket goes on with the request of before.
 ///
 /// # Errors
 /// Those of the stream and of files, [`ErrorKind::TimedOut`] at the deadline, [`ErrorKind::InvalidData`] when the server got something else.
@@ -314,25 +445,53 @@ pub fn put(
     deadline: Option<Instant>,
     tell: &mut dyn FnMut(Progress),
 ) -> io::Result<u64> {
-    let mut file = File::open(source)?;
-    let total = file.metadata()?.len();
-    writeln!(&mut &*stream, "PUT {total} {name}")?;
+    let file = File::open(source)?;
+    let identity = identity(&file.metadata()?);
+    let [total, changed] = identity;
+    let request = format!("PUT {total} {name}");
+    stream.set_rewinding(true);
     stream.set_read_timeout(Some(LOOK));
     stream.set_write_timeout(Some(LOOK));
-    let mut reader = BufReader::new(stream);
-    let line = answer_line(stream, &mut reader, deadline, tell, Progress::default())?;
-    let offset = number_after("OK", &line)?;
+    let out = Outgoing { head: format!("{request}\n").into_bytes(), ..Outgoing::default() };
+    let incoming = Incoming { stream, out, writes_again: true };
+    let mut reader = BufReader::new(incoming);
+    let noted = stream.note().map(|note| parse_note::<2>(&note)).transpose()?;
+    let offset = match &noted {
+        Some((before, [offset, time])) if *before == request && *time == changed => *offset,
+        Some(_) => return Err(refused("the file has changed, or the ticket is of another one")),
+        None => {
+            reader.get_mut().out.send(stream, &mut |_| past(deadline))?;
+            let line = answer_line(&mut reader, deadline, tell, Progress::default())?;
+            let offset = number_after("OK", &line)?;
+            stream.commit(line.len() as u64 + 1, &note(&request, &[offset, changed]))?;
+            offset
+        }
+    };
     if offset > total {
         return Err(io::Error::new(ErrorKind::InvalidData, "the server has more than there is"));
     }
-    file.seek(SeekFrom::Start(offset))?;
-    copy(&mut file.take(total - offset), &mut &*stream, |done| {
-        tell(Progress { done: offset + done, total, waiting: stream.is_suspended() });
-        past(deadline)
-    })?;
-    stream.shutdown(Shutdown::Write)?;
-    let progress = Progress { done: total, total, waiting: false };
-    let line = answer_line(stream, &mut reader, deadline, tell, progress)?;
+    let incoming = reader.get_mut();
+    incoming.out.file = Some((file, offset, total - offset));
+    incoming.out.ends = true;
+    incoming.writes_again = false;
+    if noted.is_some() {
+        incoming.out.resume(stream, &mut || {
+            tell(Progress { done: offset, total, waiting: true });
+            past(deadline)
+        })?;
+    }
+    let line = loop {
+        reader.get_mut().out.send(stream, &mut |out| {
+            let done = offset + out.of_file();
+            tell(Progress { done, total, waiting: stream.is_suspended() });
+            past(deadline)
+        })?;
+        let progress = Progress { done: total, total, waiting: false };
+        match answer_line(&mut reader, deadline, tell, progress) {
+            Err(error) if Rewound::of(&error).is_some() => reader.get_mut().out.rewind(error)?,
+            other => break other?,
+        }
+    };
     match line.split_once(' ') {
         Some(("DONE", digest)) if digest == sha256(source)? => Ok(total),
         Some(("DONE", _)) => Err(io::Error::new(

@@ -1,6 +1,7 @@
 //! Streams and listeners with the shapes of `std::net`.
 
 use crate::driver::{Endpoint, Settings, Shared, State, Status, now};
+use crate::restored::{Rewound, gone};
 use crate::socket::{address_of, path_of};
 use heddle_core::dtp::modern::{
     CloseReason, Connect, FlowId, Identity, ModernError, Pattern, StreamError,
@@ -13,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The stream of a flow that these types carry.
-const STREAM: u32 = 0;
+pub(crate) const STREAM: u32 = 0;
 
 /// An address that does not answer gets a rival after this (RFC 8305, 5).
 const RIVAL_AFTER: Duration = Duration::from_millis(250);
@@ -213,7 +214,7 @@ fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// What a closed flow means to who reads or writes.
-fn closed(reason: CloseReason) -> io::Error {
+pub(crate) fn closed(reason: CloseReason) -> io::Error {
     let (kind, what) = match reason {
         CloseReason::Local => (ErrorKind::NotConnected, "this end has closed the flow".into()),
         CloseReason::Peer(reason) => {
@@ -265,7 +266,9 @@ impl Drop for Held {
 
 /// A reliable stream that outlives its network.
 pub struct DtpStream {
-    held: Held,
+    pub(crate) held: Held,
+    /// The application can write again what it has written.
+    pub(crate) rewinding: AtomicBool,
     ended: AtomicBool,
     /// This end's direction is at its end.
     finished: AtomicBool,
@@ -278,11 +281,34 @@ impl DtpStream {
     fn new(held: Held) -> Self {
         Self {
             held,
+            rewinding: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             read_timeout: AtomicU64::new(0),
             write_timeout: AtomicU64::new(0),
         }
+    }
+
+    /// The stream of a flow that is held.
+    pub(crate) fn of(endpoint: &Endpoint, flow: FlowId) -> Self {
+        let shared = Arc::clone(endpoint.shared());
+        Self::new(Held { shared, endpoint: endpoint.clone(), flow })
+    }
+
+    /// What a restart means to who reads or writes.
+    fn rewound(&self, state: &mut State) -> Option<io::Error> {
+        if !self.rewinding.load(Ordering::Acquire) {
+            let waits = state.endpoint.must_write_again(self.held.flow, STREAM);
+            if waits {
+                state.endpoint.close(self.held.flow, 0);
+                self.held.shared.ring();
+            }
+            return waits.then(gone);
+        }
+        let offset = state.endpoint.resume_offset(self.held.flow, STREAM)?;
+        // The end has to be said again too.
+        self.finished.store(false, Ordering::Release);
+        Some(Rewound { offset }.error())
     }
 
     /// The endpoint that the stream lives on.
@@ -342,9 +368,16 @@ impl DtpStream {
         if self.finished.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let result = self.held.shared.lock().endpoint.finish(self.held.flow, STREAM);
+        let mut state = self.held.shared.lock();
+        let result = state.endpoint.finish(self.held.flow, STREAM);
         self.held.shared.ring();
-        result.map_err(|_| ErrorKind::NotConnected.into())
+        match result {
+            Err(StreamError::Rewound) => {
+                self.finished.store(false, Ordering::Release);
+                Err(self.rewound(&mut state).unwrap_or_else(gone))
+            }
+            other => other.map_err(|_| ErrorKind::NotConnected.into()),
+        }
     }
 
     /// Reads if there is something; nothing when one would have to wait.
@@ -364,6 +397,9 @@ impl DtpStream {
             }
             Err(StreamError::Reset) => Some(Err(ErrorKind::ConnectionReset.into())),
             Ok(Some(_)) | Err(_) => match closed_reason {
+                None if state.endpoint.must_write_again(self.held.flow, STREAM) => {
+                    self.rewound(state).map(Err)
+                }
                 // A peer that has closed has sent all that it had.
                 Some(CloseReason::Local) => Some(Ok(0)),
                 Some(reason) => Some(Err(closed(reason))),
@@ -391,13 +427,14 @@ impl DtpStream {
                 Some(Ok(count))
             }
             Err(StreamError::Finished) => Some(Err(ErrorKind::BrokenPipe.into())),
+            Err(StreamError::Rewound) => self.rewound(state).map(Err),
             // Before the client's first packet the stream is not there yet; no active part may be free.
             Err(StreamError::NoStream | StreamError::Busy) => None,
             Err(_) => Some(Err(ErrorKind::NotConnected.into())),
         }
     }
 
-    fn wait(
+    pub(crate) fn wait(
         &self,
         timeout: &AtomicU64,
         mut attempt: impl FnMut(&mut State) -> Option<io::Result<usize>>,
@@ -528,9 +565,7 @@ impl DtpListener {
             status.held = true;
         }
         let peer = state.endpoint.path(flow).map(address_of)?;
-        let shared = Arc::clone(self.0.shared());
-        let held = Held { shared, endpoint: self.0.clone(), flow };
-        Some(Ok((DtpStream::new(held), peer)))
+        Some(Ok((DtpStream::of(&self.0, flow), peer)))
     }
 
     /// Waits for a client.

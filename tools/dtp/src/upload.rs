@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +31,16 @@ impl Upload {
     ///
     /// # Errors
     /// Those of files.
+    #[cfg(test)]
     pub fn begin(part: &Path, size: u64) -> io::Result<Self> {
+        Self::resume(part, size, None)
+    }
+
+    /// The same, but goes on behind the first `known` octets of it, if that is said: what comes next follows there.
+    ///
+    /// # Errors
+    /// Those of files; [`ErrorKind::NotFound`] when there are fewer.
+    pub fn resume(part: &Path, size: u64, known: Option<u64>) -> io::Result<Self> {
         let is_ours = Arc::new(Mutex::new(true));
         let earlier = lock(&WRITERS).insert(part.to_owned(), Arc::clone(&is_ours));
         if let Some(earlier) = earlier {
@@ -40,9 +49,13 @@ impl Upload {
         let open = || {
             let file = OpenOptions::new().read(true).append(true).create(true).open(part)?;
             let there = file.metadata()?.len();
-            let offset = if there > size { 0 } else { there };
-            if offset == 0 {
-                file.set_len(0)?;
+            if known.is_some_and(|known| known > there) {
+                let what = "what was there of the file is gone";
+                return Err(io::Error::new(ErrorKind::NotFound, what));
+            }
+            let offset = known.unwrap_or(if there > size { 0 } else { there });
+            if offset < there {
+                file.set_len(offset)?;
             }
             Ok((file, offset))
         };
@@ -53,6 +66,14 @@ impl Upload {
                 Err(error)
             }
         }
+    }
+
+    /// The file, to sync it.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Puts the file in its place; gives its SHA-256.

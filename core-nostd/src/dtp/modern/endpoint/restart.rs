@@ -194,6 +194,14 @@ impl<'m> Endpoint<'m> {
         active.streams.get_mut(place)?.as_mut()?.send.take_rewound()
     }
 
+    /// Whether [`Endpoint::resume_offset`] has something to say.
+    pub fn must_write_again(&self, flow: FlowId, stream: u32) -> bool {
+        let known = self.check(flow).and_then(|slot| self.flows.get(slot as usize));
+        let active = known.and_then(|known| self.actives.get(known.active as usize));
+        let stream = active.and_then(|active| active.streams.get(active.find(stream)?)?.as_ref());
+        stream.is_some_and(|stream| stream.send.is_rewound())
+    }
+
     /// How often the ends of a flow have restarted: this one and its peer.
     pub fn restarts(&self, flow: FlowId) -> Option<(u32, u32)> {
         let slot = self.check(flow)?;

@@ -1,0 +1,189 @@
+//! A client's transfer from the command line: over a new flow, or over that of a run before which was killed.
+
+use crate::keys::Key;
+use crate::stream::{Connector, DtpStream};
+use crate::{Endpoint, tickets};
+use sha2::{Digest, Sha256};
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+/// A server that has not answered a flow of before for this long is asked for a new one besides.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long to wait for the server to hear of the end.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Where the tickets of one transfer are: below `state`, or where the system says that programs keep their state (XDG). Nothing when nobody says where.
+pub(crate) fn directory(state: Option<&Path>, transfer: &[&[u8]]) -> Option<PathBuf> {
+    let state = match state {
+        Some(state) => state.to_owned(),
+        None => match std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty()) {
+            Some(path) => Path::new(&path).join("heddle/dtp"),
+            None => Path::new(&std::env::var_os("HOME")?).join(".local/state/heddle/dtp"),
+        },
+    };
+    let mut digest = Sha256::new();
+    for part in transfer {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let digest: Key = digest.finalize().into();
+    Some(state.join(hex::encode(digest.get(..12).unwrap_or(&digest))))
+}
+
+/// What a transfer has come to, for whoever reads it by program.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub octets: u64,
+    flow: (u32, u32),
+    restarts: (u32, u32),
+    resumed: bool,
+    received_octets: u64,
+    sent_octets: u64,
+}
+
+impl Report {
+    /// Writes it as an object of JSON on a line.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let (slot, generation) = self.flow;
+        let (own, peer) = self.restarts;
+        writeln!(
+            out,
+            "{{\"octets\":{},\"flow\":\"{slot}.{generation}\",\"resumed\":{},\"restarts\":{own},\"peer_restarts\":{peer},\"received_octets\":{},\"sent_octets\":{}}}",
+            self.octets, self.resumed, self.received_octets, self.sent_octets
+        )
+    }
+}
+
+/// The means of a transfer.
+pub(crate) struct Session {
+    pub connector: Connector,
+    pub addresses: Vec<SocketAddr>,
+    pub tickets: Option<PathBuf>,
+    pub deadline: Option<Instant>,
+}
+
+impl Session {
+    /// Runs a transfer to its end: over the flow of before if there is one and it goes on, or else over a new one.
+    pub fn run(
+        self,
+        transfer: &mut dyn FnMut(&DtpStream) -> io::Result<u64>,
+    ) -> io::Result<Report> {
+        let endpoint = self.connector.endpoint().clone();
+        let mut stream = match self.connector.resume() {
+            Some(stream) => self.resumed_or_new(stream)?,
+            None => self.connector.connect(&self.addresses[..])?,
+        };
+        let mut result = transfer(&stream);
+        if let Err(error) = &result
+            && stream.note().is_some()
+            && error.kind() != ErrorKind::TimedOut
+        {
+            tracing::warn!(%error, "the flow of before does not go on: another one");
+            eprintln!(
+                "the transfer of before does not go on ({error}): it begins anew with what is there"
+            );
+            stream = self.connector.connect(&self.addresses[..])?;
+            result = transfer(&stream);
+        }
+        let octets = result?;
+        let counters = endpoint.counters();
+        let count = |name| counters.iter().find(|known| known.0 == name).map_or(0, |known| known.1);
+        let report = Report {
+            octets,
+            flow: stream.flow_id(),
+            restarts: stream.restarts().unwrap_or_default(),
+            resumed: stream.note().is_some(),
+            received_octets: count("received_octets"),
+            sent_octets: count("sent_octets"),
+        };
+        drop(stream);
+        goodbye(&endpoint);
+        if let Some(tickets) = &self.tickets {
+            tickets::remove_directory(tickets);
+        }
+        Ok(report)
+    }
+
+    /// The flow of before as soon as its peer has answered; another one if the server answers that first, since it does not know the old one then.
+    fn resumed_or_new(&self, stream: DtpStream) -> io::Result<DtpStream> {
+        if let Some(&address) = self.addresses.first()
+            && stream.peer_addr().is_ok_and(|peer| !self.addresses.contains(&peer))
+        {
+            stream.redirect(address);
+        }
+        let mut ask = Instant::now() + PATIENCE;
+        let (sender, receiver) = channel();
+        let mut asked = false;
+        loop {
+            crate::files::past(self.deadline)?;
+            if stream.is_closed() && !asked {
+                return self.connector.connect(&self.addresses[..]);
+            }
+            if !stream.is_resuming() && !stream.is_closed() {
+                return Ok(stream);
+            }
+            match receiver.try_recv() {
+                Ok(Ok(other)) => return Ok(other),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "no new flow either");
+                    asked = false;
+                    ask = Instant::now() + PATIENCE;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
+            }
+            if !asked && Instant::now() >= ask {
+                asked = true;
+                let (sender, connector) = (sender.clone(), self.connector.clone());
+                let addresses = self.addresses.clone();
+                std::thread::Builder::new().name("dtp-connect".into()).spawn(move || {
+                    // The old flow may go on meanwhile; this one says goodbye then.
+                    let _ = sender.send(connector.connect(&addresses[..]));
+                })?;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Lets the server hear of the end, or it would keep the flow for as long as it has promised.
+fn goodbye(endpoint: &Endpoint) {
+    let end = Instant::now() + GOODBYE;
+    while Instant::now() < end && !endpoint.flows().is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_transfer_has_a_directory_of_its_own() {
+        let state = Path::new("/state");
+        let of = |parts: &[&[u8]]| directory(Some(state), parts).unwrap();
+        assert_eq!(of(&[b"get", b"a:1", b"b"]), of(&[b"get", b"a:1", b"b"]));
+        assert_ne!(of(&[b"get", b"a:1", b"b"]), of(&[b"get", b"a:1b", b""]));
+        assert!(of(&[b"x"]).starts_with("/state"));
+    }
+
+    #[test]
+    fn a_report_is_json() {
+        let mut out = Vec::new();
+        let report = Report {
+            octets: 5,
+            flow: (0, 3),
+            restarts: (1, 2),
+            resumed: true,
+            ..Report::default()
+        };
+        report.write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with(
+            "{\"octets\":5,\"flow\":\"0.3\",\"resumed\":true,\"restarts\":1,\"peer_restarts\":2,"
+        ));
+    }
+}
