@@ -121,6 +121,12 @@ impl DtpStream {
         self.held.shared.lock().endpoint.is_resuming(self.held.flow)
     }
 
+    /// Ends the flow without a word to the peer, which is known to have forgotten it.
+    pub(crate) fn give_up(&self) {
+        self.held.shared.lock().endpoint.give_up(self.held.flow);
+        self.held.shared.ring();
+    }
+
     /// Whether the flow is gone.
     pub fn is_closed(&self) -> bool {
         let state = self.held.shared.lock();

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Runs a transfer to its end: over the flow of before if there is one and it goes on, or else over a new one.
+    /// Runs a transfer to its end: over the flow of before if there is one and it goes on, or else over a new one. A server that answers anew but not on the
+    /// flow has forgotten it, and the transfer goes over to the new one.
     pub fn run(
         self,
         transfer: &mut dyn FnMut(&DtpStream) -> io::Result<u64>,
@@ -77,19 +79,24 @@ impl Session {
             Some(stream) => self.resumed_or_new(stream)?,
             None => self.connector.connect(&self.addresses[..])?,
         };
-        let mut result = transfer(&stream);
-        if let Err(error) = &result
-            && stream.note().is_some()
-            && error.kind() != ErrorKind::TimedOut
-        {
-            tracing::warn!(%error, "the flow of before does not go on: another one");
-            eprintln!(
-                "the transfer of before does not go on ({error}): it begins anew with what is there"
-            );
-            stream = self.connector.connect(&self.addresses[..])?;
-            result = transfer(&stream);
-        }
-        let octets = result?;
+        let octets = loop {
+            let (result, other) = self.watched(&stream, transfer);
+            match (result, other) {
+                (Ok(octets), _) => break octets,
+                (Err(error), Some(other)) => {
+                    tracing::warn!(%error, "the server has forgotten the flow: another one");
+                    stream = other;
+                }
+                (Err(error), None)
+                    if stream.note().is_some() && error.kind() != ErrorKind::TimedOut =>
+                {
+                    tracing::warn!(%error, "the flow of before does not go on: another one");
+                    drop(stream);
+                    stream = self.connector.connect(&self.addresses[..])?;
+                }
+                (Err(error), None) => return Err(error),
+            }
+        };
         let counters = endpoint.counters();
         let count = |name| counters.iter().find(|known| known.0 == name).map_or(0, |known| known.1);
         let report = Report {
@@ -106,6 +113,63 @@ impl Session {
             tickets::remove_directory(tickets);
         }
         Ok(report)
+    }
+
+    /// Runs a transfer. While its stream waits for the network, a new one is asked for besides; if the server answers that and the old one still waits
+    /// afterwards, the old one is given up, and the new one is given.
+    fn watched(
+        &self,
+        stream: &DtpStream,
+        transfer: &mut dyn FnMut(&DtpStream) -> io::Result<u64>,
+    ) -> (io::Result<u64>, Option<DtpStream>) {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| self.watch(stream, &done));
+            let result = transfer(stream);
+            done.store(true, Ordering::Release);
+            watcher.thread().unpark();
+            (result, watcher.join().ok().flatten())
+        })
+    }
+
+    fn watch(&self, stream: &DtpStream, done: &AtomicBool) -> Option<DtpStream> {
+        // Waits until the stream works, the transfer is done (gives false) or the time is over.
+        let still_waits = |most: Duration| {
+            let end = Instant::now() + most;
+            while Instant::now() < end {
+                if done.load(Ordering::Acquire) || !stream.is_suspended() {
+                    return false;
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+            true
+        };
+        let (sender, receiver) = channel();
+        let mut asked = false;
+        while !done.load(Ordering::Acquire) {
+            if let Ok(answer) = receiver.try_recv() {
+                asked = false;
+                // The way is free, so the old stream goes on by its next probe, if the server has it.
+                if let Ok(other) = answer
+                    && still_waits(PATIENCE)
+                {
+                    stream.give_up();
+                    return Some(other);
+                }
+            }
+            if !asked && still_waits(PATIENCE) {
+                asked = true;
+                let (sender, connector) = (sender.clone(), self.connector.clone());
+                let addresses = self.addresses.clone();
+                let ask = move || {
+                    // The old stream may go on meanwhile; this one says goodbye then.
+                    let _ = sender.send(connector.connect(&addresses[..]));
+                };
+                std::thread::Builder::new().name("dtp-connect".into()).spawn(ask).ok()?;
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        None
     }
 
     /// The flow of before as soon as its peer has answered; another one if the server answers that first, since it does not know the old one then.

@@ -222,7 +222,9 @@ pub(crate) fn closed(reason: CloseReason) -> io::Error {
         }
         CloseReason::Timeout => (ErrorKind::TimedOut, "the server does not answer".into()),
         CloseReason::Expired => {
-            (ErrorKind::TimedOut, "the network was away for longer than the keep-alive".into())
+            // Not a time-out: those are of reads and writes that may be tried again.
+            let what = "the network was away for longer than the keep-alive";
+            (ErrorKind::ConnectionAborted, what.into())
         }
         CloseReason::Evicted => {
             (ErrorKind::ConnectionAborted, "the flow had to make room for others".into())

@@ -1,8 +1,9 @@
 //! `kill -9` in the middle of transfers over DTP: real processes in a network namespace of their own, slow enough to be killed in time. Needs root.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use heddle_dtp::{Connector, DtpStream, Settings, Trust};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -262,5 +263,52 @@ fn a_server_that_has_forgotten_the_flow_gets_a_new_one() {
     assert_ne!(report["flow"], "0.1");
     let received = report["received_octets"].as_u64().unwrap();
     assert!(received < (OCTETS - there + SLACK) * 21 / 20, "what is there of the file counts");
+    drop(server);
+}
+
+#[test]
+fn a_server_that_has_forgotten_everything_is_asked_anew() {
+    enter_new_namespace();
+    let mut place = Place::new(true);
+    place.server_keeps_tickets = false;
+    let mut server = place.server();
+    let mut client = place.client();
+    place.wait_for(OCTETS / 2, &mut client);
+    server.kill();
+    let there = place.there();
+    server = place.server();
+    let report = report(&mut client);
+    place.is_right();
+    let sent = report["sent_octets"].as_u64().unwrap();
+    assert_ne!(report["flow"], "0.1");
+    // The new flow begins with what is there; what the old one's buffer held went to nobody.
+    assert!(sent < (OCTETS + SLACK) * 21 / 20, "{sent} octets sent, {there} were there");
+    drop(server);
+}
+
+/// A program of its own that sends without a thought of restarts.
+#[test]
+fn who_cannot_write_again_is_told_that_octets_are_gone() {
+    enter_new_namespace();
+    let place = Place::new(true);
+    let mut server = place.server();
+    let settings = Settings { buffer: 100_000, ..Settings::default() };
+    let connector = Connector::with_settings(Trust::PreShared([7; 32]), &settings).unwrap();
+    let address: std::net::SocketAddr = "127.0.0.1:4433".parse().unwrap();
+    let stream = connector.connect(address).unwrap();
+    let mut writer: &DtpStream = &stream;
+    writeln!(writer, "PUT {OCTETS} data").unwrap();
+    (&stream).read_exact(&mut [0; 5]).unwrap();
+    let ticket = place.path("server-state/flow-0-1");
+    let of_the_beginning = std::fs::read(&ticket).unwrap();
+    let data = data();
+    let (first, rest) = data.split_at(OCTETS as usize / 4);
+    writer.write_all(first).unwrap();
+    server.kill();
+    // The server comes back with what it had when the transfer began.
+    std::fs::write(&ticket, of_the_beginning).unwrap();
+    server = place.server();
+    let error = writer.write_all(rest).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionAborted, "{error}");
     drop(server);
 }

@@ -308,6 +308,13 @@ impl<'m> Endpoint<'m> {
         }
     }
 
+    /// Ends a flow at once, without a word to the peer: it is known to have forgotten it.
+    pub fn give_up(&mut self, flow: FlowId) {
+        if let Some(slot) = self.check(flow) {
+            self.end(slot, CloseReason::Local);
+        }
+    }
+
     /// Forgets a flow that [`super::Event::Closed`] was told of, and what could still be read of it.
     pub fn forget(&mut self, flow: FlowId) {
         let Some(slot) = self.check(flow) else { return };
