@@ -3,6 +3,7 @@
 mod allocations;
 mod bench_forward;
 mod bench_named;
+mod compare_dtp;
 mod compare_rlnc;
 mod decode_failures;
 mod timing;
@@ -32,6 +33,9 @@ enum Command {
     /// Send frames into an interface, for `bench named`.
     #[command(hide = true)]
     Blast(bench_named::BlastArguments),
+    /// Be one end of a transfer, for `compare dtp`.
+    #[command(hide = true)]
+    End(compare_dtp::EndArguments),
     /// Measure a part of Heddle.
     #[command(subcommand)]
     Bench(Bench),
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Report(Report::DecodeFailures(arguments)) => decode_failures::run(&arguments),
         Command::Compare(Compare::Rlnc(arguments)) => compare_rlnc::run(&arguments),
         Command::Blast(arguments) => bench_named::blast(&arguments).map_err(Into::into),
+        Command::End(arguments) => compare_dtp::end(&arguments),
         Command::Bench(Bench::Named(arguments)) => {
             bench_named::run(&arguments).map_err(|report| format!("{report:?}").into())
         }

@@ -35,6 +35,12 @@ const AFTER_CHANGE: [Duration; 4] = [
     Duration::from_millis(500),
 ];
 
+/// Datagrams that follow each other more closely than this are waited for, so that one wake-up serves many: as NICs moderate their interrupts.
+const MODERATION: Duration = Duration::from_micros(250);
+
+/// Octets of one wake-up above which the next one is not put off.
+const PLENTY_OCTETS: usize = 96 << 10;
+
 /// What an endpoint is made with.
 #[derive(Clone)]
 pub struct Settings {
@@ -215,6 +221,7 @@ impl Endpoint {
             bind: address.map(|_| local),
             is_up: true,
             changed: None,
+            received: (Instant::ZERO, 0),
         };
         std::thread::Builder::new().name("dtp".into()).spawn(move || worker.run())?;
         Ok(Self(Arc::new(Handle { shared })))
@@ -318,6 +325,8 @@ struct Worker {
     is_up: bool,
     /// When the network last changed, and how many probes have followed.
     changed: Option<(Instant, usize)>,
+    /// When datagrams last came, and their octets.
+    received: (Instant, usize),
 }
 
 /// Datagrams of one size to one place.
@@ -374,6 +383,7 @@ impl Worker {
         } else {
             due.map_or(Duration::from_secs(60), |due| due.since(now()))
         };
+        self.moderate(wait);
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let (readable, changed) = {
             let mut fds = vec![
@@ -402,6 +412,15 @@ impl Worker {
         }
         self.tell();
         Ok(())
+    }
+
+    /// Lets datagrams gather while they come one after the other, for no longer than `most`.
+    fn moderate(&self, most: Duration) {
+        let (when, octets) = self.received;
+        let since = now().since(when);
+        if octets < PLENTY_OCTETS && since < MODERATION {
+            std::thread::sleep((MODERATION - since).min(most));
+        }
     }
 
     fn network_changed(&mut self) {
@@ -433,26 +452,31 @@ impl Worker {
 
     fn receive(&mut self, buffers: &mut [Vec<u8>; BATCH]) {
         // Not for ever: what is to be sent waits meanwhile.
+        let mut octets = 0;
         for _ in 0..8 {
             let mut state = None;
             let shared = &self.shared;
             let result = self.socket.receive(buffers, |path, datagram, marked| {
                 let state = state.get_or_insert_with(|| shared.lock());
+                octets += datagram.len();
                 if let Err(reason) = state.endpoint.handle(now(), path, datagram, marked) {
                     tracing::trace!(?path, reason = reason.name(), "dropped");
                 }
             });
             if result.is_err() {
                 // Errors of earlier sends turn up here too; the protocol's timers deal with them.
-                return;
+                break;
             }
         }
+        self.received = (now(), octets);
     }
 
-    /// Tells the application what has happened.
+    /// Tells the application what has happened. Who waits is woken up only when the lock is free again.
     fn tell(&mut self) {
-        let mut state = self.shared.lock();
-        let state = &mut *state;
+        let mut waiting: Vec<Arc<Condvar>> = Vec::new();
+        let mut wakers: Vec<Waker> = Vec::new();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
         while let Some((flow, event)) = state.endpoint.poll() {
             tracing::debug!(?flow, ?event);
             let status = state.flows.entry(flow).or_default();
@@ -461,7 +485,7 @@ impl Worker {
                     status.connected = true;
                     state.incoming.push_back(flow);
                     self.shared.accepted.notify_one();
-                    state.accept_wakers.drain(..).for_each(Waker::wake);
+                    wakers.append(&mut state.accept_wakers);
                 }
                 Event::ServerKey(key) => status.server_key = Some(key),
                 Event::Connected => status.connected = true,
@@ -480,12 +504,16 @@ impl Worker {
                     }
                 }
             }
-            notify(status);
+            waiting.push(Arc::clone(&status.changed));
+            wakers.append(&mut status.wakers);
             if status.closed.is_some() && !status.held && !state.incoming.contains(&flow) {
                 state.flows.remove(&flow);
                 state.endpoint.forget(flow);
             }
         }
+        drop(guard);
+        waiting.iter().for_each(|changed| changed.notify_all());
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Sends what there is; gives whether there may be more at once.

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const KERNEL_BUFFER: usize = 4 << 20;
 
 /// Datagrams that one call takes.
-pub(crate) const BATCH: usize = 8;
+pub(crate) const BATCH: usize = 16;
 
 pub(crate) struct Udp {
     socket: UdpSocket,

@@ -6,7 +6,7 @@ use super::protect::{Opener, Sealer, SleepingOpener, SleepingSealer};
 use super::ranges::Ranges;
 use super::recovery::{Control, Recovery, Sent};
 use super::restart::Pending;
-use super::rtt::{MAX_ACK_DELAY, Rtt};
+use super::rtt::{ACK_PAUSE, MAX_ACK_DELAY, Rtt};
 use super::stream::{ReceiveHalf, SendHalf};
 use super::timers::NEVER;
 use super::{
@@ -71,7 +71,11 @@ impl Received {
         if eliciting {
             self.unacknowledged = self.unacknowledged.saturating_add(1);
             let at_once = !in_order || marked || self.unacknowledged >= every;
-            let due = if at_once { now } else { now.after(MAX_ACK_DELAY) };
+            let due = match self.unacknowledged {
+                _ if at_once => now,
+                ..2 => now.after(MAX_ACK_DELAY),
+                2.. => now.after(ACK_PAUSE),
+            };
             self.due = Some(self.due.map_or(due, |other| other.min(due)));
         }
     }

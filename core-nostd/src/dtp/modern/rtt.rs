@@ -14,6 +14,9 @@ pub(super) const MAX_PROBE: Duration = Duration::from_secs(1);
 /// The longest that an acknowledgement waits.
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
+/// How long an acknowledgement of two packets or more waits for further ones: what hosts can do with one wake-up.
+pub(super) const ACK_PAUSE: Duration = Duration::from_millis(1);
+
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Rtt {
     pub smoothed: Duration,

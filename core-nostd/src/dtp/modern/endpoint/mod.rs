@@ -73,7 +73,7 @@ pub struct Config<'m> {
     pub flows_of_address: u16,
     /// How long a client waits for an answer to its handshake.
     pub opening_timeout: Duration,
-    /// Packets after which an acknowledgement goes out at once.
+    /// Packets after which an acknowledgement goes out at once; from two on it goes out 1 ms later.
     pub packets_per_acknowledgement: u8,
 }
 
@@ -95,7 +95,7 @@ impl Default for Config<'_> {
             generation: 0,
             flows_of_address: u16::MAX,
             opening_timeout: Duration::from_secs(30),
-            packets_per_acknowledgement: 2,
+            packets_per_acknowledgement: 32,
         }
     }
 }
@@ -153,7 +153,7 @@ pub enum Event {
     Connected,
     /// A stream has something to read: octets, its end or its reset. It may be a new stream.
     Readable,
-    /// A stream has room again after it had not enough.
+    /// A stream has room again, of a quarter of its buffer or 128 KiB, after it had not enough.
     Writable,
     /// The network is away; the flow waits.
     Suspended,

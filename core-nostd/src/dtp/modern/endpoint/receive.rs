@@ -37,6 +37,9 @@ struct Effects {
     close_acknowledged: bool,
 }
 
+/// Room in a stream's buffer for which its writer is woken up; of a small buffer a quarter does.
+const WORTH_TELLING_OCTETS: usize = 128 << 10;
+
 impl<'m> Endpoint<'m> {
     pub(super) fn on_flow_packet(
         &mut self,
@@ -405,6 +408,8 @@ fn on_ack(
     let mut acked = [0u64; PATHS];
     let mut prior = [0u64; PATHS];
     prior.iter_mut().zip(&active.paths).for_each(|(prior, path)| *prior = path.in_flight);
+    let capacity = active.send_capacity();
+    let worth_telling = (capacity / 4).min(WORTH_TELLING_OCTETS);
     let Active { recovery, paths, streams, control, .. } = active;
     let mut largest = None;
     for range in ranges.iter() {
@@ -433,8 +438,10 @@ fn on_ack(
                 if sent.data && stream.id == sent.stream {
                     let end = sent.offset + u64::from(sent.length);
                     if stream.send.on_acked(sent.offset..end, sent.last)
-                        && core::mem::take(&mut stream.wants_room)
+                        && stream.wants_room
+                        && stream.send.room(capacity) >= worth_telling
                     {
+                        stream.wants_room = false;
                         effects.events |= Events::WRITABLE;
                     }
                 }

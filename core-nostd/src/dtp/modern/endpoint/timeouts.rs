@@ -427,6 +427,6 @@ fn at_pacing(active: &super::super::Active<'_>, total_sent: u64, at: &mut impl F
     let waits = !active.control.is_empty()
         || active.streams.iter().flatten().any(|stream| stream.send.next(1, credit).is_some());
     if waits && let Some(path) = active.path() {
-        at(path.paced_until());
+        at(path.paced_wake());
     }
 }

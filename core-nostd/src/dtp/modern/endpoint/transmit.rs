@@ -88,7 +88,6 @@ impl<'m> Endpoint<'m> {
         now: Instant,
         out: &mut [u8],
     ) -> Option<(PathAddress, usize)> {
-        let random = self.random.array();
         let flow = self.flows.get_mut(slot as usize)?;
         let active = self.actives.get_mut(flow.active as usize)?;
         let mut limited = false;
@@ -99,6 +98,7 @@ impl<'m> Endpoint<'m> {
             if !path.is_used() || !asks && path.response.is_none() {
                 continue;
             }
+            let random = self.random.array();
             let sent = build_on_path(flow, active, place, random, now, out);
             if sent.is_some() {
                 return sent;

@@ -1,0 +1,1 @@
+//! Two namespaces with a link between them, and a transfer over it.
