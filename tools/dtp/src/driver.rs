@@ -95,6 +95,8 @@ pub(crate) struct Status {
     pub closed: Option<CloseReason>,
     pub server_key: Option<[u8; 32]>,
     pub changed: Arc<Condvar>,
+    /// Threads that wait for it.
+    pub waiting: usize,
     pub wakers: Vec<Waker>,
     /// A stream of the application's stands for it.
     pub held: bool,
@@ -251,6 +253,20 @@ impl Endpoint {
         state.endpoint.flows().filter_map(report).collect()
     }
 
+    /// Waits until no flow has anything left to say, for as long as `patience` at most, and gives whether that is so. Nobody speaks for a process that
+    /// has ended, so one that has just let its streams go calls this first.
+    pub fn wait_idle(&self, patience: Duration) -> bool {
+        const LOOK_EVERY: Duration = Duration::from_millis(2);
+        let end = std::time::Instant::now() + patience;
+        while !says_nothing(&self.0.shared.lock().endpoint) {
+            if std::time::Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+
     /// What has been counted, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let state = self.0.shared.lock();
@@ -341,7 +357,7 @@ impl Worker {
         let mut buffers: [Vec<u8>; BATCH] = std::array::from_fn(|_| vec![0; 65_536]);
         let mut out = vec![0; 4 * GSO_OCTETS];
         let result = loop {
-            if self.shared.stop.load(Ordering::Acquire) && self.is_done() {
+            if self.shared.stop.load(Ordering::Acquire) && says_nothing(&self.shared.lock().endpoint) {
                 break Ok(());
             }
             if let Err(error) = self.turn(&mut buffers, &mut out) {
@@ -358,15 +374,6 @@ impl Worker {
             notify(status);
         });
         self.shared.accepted.notify_all();
-    }
-
-    /// Whether no flow still says goodbye.
-    fn is_done(&self) -> bool {
-        let state = self.shared.lock();
-        let lives = |flow: FlowId| {
-            !matches!(state.endpoint.phase(flow), None | Some(Phase::Closed | Phase::Suspended))
-        };
-        !state.endpoint.flows().any(lives)
     }
 
     fn turn(&mut self, buffers: &mut [Vec<u8>; BATCH], out: &mut [u8]) -> io::Result<()> {
@@ -504,7 +511,9 @@ impl Worker {
                     }
                 }
             }
-            waiting.push(Arc::clone(&status.changed));
+            if status.waiting > 0 {
+                waiting.push(Arc::clone(&status.changed));
+            }
             wakers.append(&mut status.wakers);
             if status.closed.is_some() && !status.held && !state.incoming.contains(&flow) {
                 state.flows.remove(&flow);
@@ -604,6 +613,14 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Whether no flow still says goodbye, or anything else.
+fn says_nothing(endpoint: &core::Endpoint<'_>) -> bool {
+    let is_silent = |flow: FlowId| {
+        matches!(endpoint.phase(flow), None | Some(Phase::Closed | Phase::Suspended))
+    };
+    endpoint.flows().all(is_silent)
 }
 
 fn notify(status: &mut Status) {

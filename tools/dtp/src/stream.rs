@@ -390,7 +390,10 @@ impl DtpStream {
         let closed_reason = state.flows.get(&self.held.flow).and_then(|status| status.closed);
         match state.endpoint.read(self.held.flow, STREAM, out) {
             Ok(Some(count)) if count > 0 => {
-                self.held.shared.ring();
+                if state.endpoint.is_ready() {
+                    // The peer may send more.
+                    self.held.shared.ring();
+                }
                 Some(Ok(count))
             }
             Ok(None) => {
@@ -452,13 +455,17 @@ impl DtpStream {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(ErrorKind::TimedOut.into());
             }
-            let Some(status) = state.flows.get(&self.held.flow) else {
+            let Some(status) = state.flows.get_mut(&self.held.flow) else {
                 return Err(ErrorKind::NotConnected.into());
             };
+            status.waiting += 1;
             let changed = Arc::clone(&status.changed);
             // Looked at again every so often: a flow that found no active part free is not told when one is.
             let left = left.unwrap_or(Duration::MAX).min(Duration::from_millis(500));
             state = changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(status) = state.flows.get_mut(&self.held.flow) {
+                status.waiting = status.waiting.saturating_sub(1);
+            }
         }
     }
 

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let task = Task { octets: arguments.octets, download: arguments.download };
     let address = arguments.address;
     let role = if arguments.connect { Role::Client(task) } else { Role::Server };
-    match arguments.contender {
+    let done = match arguments.contender {
         Contender::OursCubic => ours::run(heddle_dtp::Congestion::Cubic, address, role)?,
         Contender::OursBbr => ours::run(heddle_dtp::Congestion::Bbr, address, role)?,
         Contender::TcpCubic => tcp::run(Some(b"cubic"), address, role)?,
@@ -95,10 +95,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         Contender::Mptcp => tcp::run(None, address, role)?,
         Contender::QuinnCubic => quic::run(false, address, role)?,
         Contender::QuinnBbr => quic::run(true, address, role)?,
-    }
+    };
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let outcome = Outcome {
-        seconds: start.elapsed().as_secs_f64(),
+        seconds: done.duration_since(start).as_secs_f64(),
         cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
     };
     println!("{}", serde_json::to_string(&outcome)?);
@@ -200,28 +200,32 @@ fn receive(stream: &mut impl Read, octets: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The client's part over a stream.
-fn client(stream: &mut (impl Read + Write), task: Task) -> io::Result<()> {
+/// The client's part over a stream; gives when it was done.
+fn client(stream: &mut (impl Read + Write), task: Task) -> io::Result<Instant> {
     stream.write_all(&task.write())?;
     if task.download {
         receive(stream, task.octets)?;
-        return stream.write_all(&[DONE]);
+        stream.write_all(&[DONE])?;
+    } else {
+        send(stream, task.octets)?;
+        stream.read_exact(&mut [0])?;
     }
-    send(stream, task.octets)?;
-    stream.read_exact(&mut [0])
+    Ok(Instant::now())
 }
 
-/// The server's part over a stream.
-fn server(stream: &mut (impl Read + Write)) -> io::Result<()> {
+/// The server's part over a stream; gives when it was done.
+fn server(stream: &mut (impl Read + Write)) -> io::Result<Instant> {
     let mut request = [0; REQUEST_OCTETS];
     stream.read_exact(&mut request)?;
     let task = Task::read(request);
     if task.download {
         send(stream, task.octets)?;
-        return stream.read_exact(&mut [0]);
+        stream.read_exact(&mut [0])?;
+    } else {
+        receive(stream, task.octets)?;
+        stream.write_all(&[DONE])?;
     }
-    receive(stream, task.octets)?;
-    stream.write_all(&[DONE])
+    Ok(Instant::now())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Heddle's DTP.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use heddle_core::dtp::modern::{Identity, Pattern, public_key};
 use heddle_dtp::{Congestion, Connector, DtpListener, Settings, Trust};
@@ -12,7 +12,10 @@ use super::{Role, client, ready, server};
 /// Both ends know it: nothing is protected here.
 const KEY: [u8; 32] = [5; 32];
 
-pub fn run(congestion: Congestion, address: SocketAddr, role: Role) -> io::Result<()> {
+/// For how long an end is heard out.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+pub fn run(congestion: Congestion, address: SocketAddr, role: Role) -> io::Result<Instant> {
     let settings = Settings { congestion, ..Settings::default() };
     match role {
         Role::Server => {
@@ -24,24 +27,18 @@ pub fn run(congestion: Congestion, address: SocketAddr, role: Role) -> io::Resul
             let listener = DtpListener::bind(address, &settings)?;
             ready();
             let (mut stream, _) = listener.accept()?;
-            server(&mut stream)?;
-            stream.shutdown(Shutdown::Write)?;
-            // The client ends the flow; it has heard everything then.
-            stream.set_read_timeout(Some(Duration::from_secs(5)));
-            let _ = io::Read::read(&mut stream, &mut [0]);
-            Ok(())
+            let done = server(&mut stream)?;
+            drop(stream);
+            listener.endpoint().wait_idle(GOODBYE);
+            Ok(done)
         }
         Role::Client(task) => {
             let connector = Connector::with_settings(Trust::Key(public_key(&KEY)), &settings)?;
             let mut stream = connector.connect(address)?;
-            client(&mut stream, task)?;
-            stream.shutdown(Shutdown::Write)?;
-            if task.download {
-                // What was said last has to arrive.
-                stream.set_read_timeout(Some(Duration::from_secs(5)));
-                let _ = io::Read::read(&mut stream, &mut [0]);
-            }
-            Ok(())
+            let done = client(&mut stream, task)?;
+            drop(stream);
+            connector.endpoint().wait_idle(GOODBYE);
+            Ok(done)
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quinn::congestion::{BbrConfig, CubicConfig};
 use quinn::{ClientConfig, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig};
@@ -17,7 +17,7 @@ const NAME: &str = "server";
 /// Octets that may be on their way, as ours has.
 const WINDOW_OCTETS: u32 = 4 << 20;
 
-pub fn run(bbr: bool, address: SocketAddr, role: Role) -> io::Result<()> {
+pub fn run(bbr: bool, address: SocketAddr, role: Role) -> io::Result<Instant> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match role {
@@ -58,7 +58,7 @@ fn transport(bbr: bool) -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-async fn serve(bbr: bool, address: SocketAddr) -> io::Result<()> {
+async fn serve(bbr: bool, address: SocketAddr) -> io::Result<Instant> {
     let (certificate, key) = certificate()?;
     let mut config =
         ServerConfig::with_single_cert(vec![certificate], key).map_err(io::Error::other)?;
@@ -78,11 +78,12 @@ async fn serve(bbr: bool, address: SocketAddr) -> io::Result<()> {
         receive_all(&mut receive, task.octets).await?;
         send.write_all(&[DONE]).await?;
     }
+    let done = Instant::now();
     let _ = connection.closed().await;
-    Ok(())
+    Ok(done)
 }
 
-async fn ask(bbr: bool, address: SocketAddr, task: Task) -> io::Result<()> {
+async fn ask(bbr: bool, address: SocketAddr, task: Task) -> io::Result<Instant> {
     let (certificate, _) = certificate()?;
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).map_err(io::Error::other)?;
@@ -99,14 +100,16 @@ async fn ask(bbr: bool, address: SocketAddr, task: Task) -> io::Result<()> {
         receive_all(&mut receive, task.octets).await?;
         send.write_all(&[DONE]).await?;
         send.finish().map_err(io::Error::other)?;
+        // It has to arrive.
         let _ = send.stopped().await;
     } else {
         send_all(&mut send, task.octets).await?;
         receive.read_exact(&mut [0]).await.map_err(io::Error::other)?;
     }
+    let done = Instant::now();
     connection.close(0u32.into(), b"");
     endpoint.wait_idle().await;
-    Ok(())
+    Ok(done)
 }
 
 async fn send_all(stream: &mut SendStream, octets: u64) -> io::Result<()> {

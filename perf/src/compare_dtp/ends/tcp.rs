@@ -2,13 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Role, client, ready, server};
 
 /// `congestion` is the kernel's name; without it the connection may have several paths.
-pub fn run(congestion: Option<&[u8]>, address: SocketAddr, role: Role) -> io::Result<()> {
+pub fn run(congestion: Option<&[u8]>, address: SocketAddr, role: Role) -> io::Result<Instant> {
     let protocol = if congestion.is_some() { Protocol::TCP } else { Protocol::MPTCP };
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     if let Some(name) = congestion {

@@ -369,9 +369,14 @@ impl<'m> Endpoint<'m> {
         result
     }
 
+    /// Whether a flow may have something to send at once.
+    pub fn is_ready(&self) -> bool {
+        self.ready.0 != NONE || !self.replies.is_empty()
+    }
+
     /// When [`Endpoint::transmit`] is to be called even if nothing happens; nothing for never.
     pub fn deadline(&mut self) -> Option<Instant> {
-        let due = if self.ready.0 != NONE || !self.replies.is_empty() {
+        let due = if self.is_ready() {
             self.now
         } else {
             self.timers.first(&mut Table(self.flows))?.1
