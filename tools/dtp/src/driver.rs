@@ -36,10 +36,10 @@ const AFTER_CHANGE: [Duration; 4] = [
 ];
 
 /// Datagrams that follow each other more closely than this are waited for, so that one wake-up serves many: as NICs moderate their interrupts.
-const MODERATION: Duration = Duration::from_micros(250);
+const MODERATION: Duration = Duration::from_millis(1);
 
 /// Octets of one wake-up above which the next one is not put off.
-const PLENTY_OCTETS: usize = 96 << 10;
+const PLENTY_OCTETS: usize = 128 << 10;
 
 /// What an endpoint is made with.
 #[derive(Clone)]
@@ -357,7 +357,9 @@ impl Worker {
         let mut buffers: [Vec<u8>; BATCH] = std::array::from_fn(|_| vec![0; 65_536]);
         let mut out = vec![0; 4 * GSO_OCTETS];
         let result = loop {
-            if self.shared.stop.load(Ordering::Acquire) && says_nothing(&self.shared.lock().endpoint) {
+            if self.shared.stop.load(Ordering::Acquire)
+                && says_nothing(&self.shared.lock().endpoint)
+            {
                 break Ok(());
             }
             if let Err(error) = self.turn(&mut buffers, &mut out) {

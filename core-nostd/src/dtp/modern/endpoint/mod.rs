@@ -153,7 +153,7 @@ pub enum Event {
     Connected,
     /// A stream has something to read: octets, its end or its reset. It may be a new stream.
     Readable,
-    /// A stream has room again, of a quarter of its buffer or 128 KiB, after it had not enough.
+    /// A stream has room again, of a quarter of its buffer or 512 KiB, after it had not enough.
     Writable,
     /// The network is away; the flow waits.
     Suspended,
@@ -376,11 +376,8 @@ impl<'m> Endpoint<'m> {
 
     /// When [`Endpoint::transmit`] is to be called even if nothing happens; nothing for never.
     pub fn deadline(&mut self) -> Option<Instant> {
-        let due = if self.is_ready() {
-            self.now
-        } else {
-            self.timers.first(&mut Table(self.flows))?.1
-        };
+        let due =
+            if self.is_ready() { self.now } else { self.timers.first(&mut Table(self.flows))?.1 };
         // By the caller's clock.
         let behind = self.clock_was_behind.as_nanos() as u64;
         Some(Instant::from_nanos(due.as_nanos().saturating_sub(behind)))

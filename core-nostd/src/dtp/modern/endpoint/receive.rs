@@ -38,7 +38,7 @@ struct Effects {
 }
 
 /// Room in a stream's buffer for which its writer is woken up; of a small buffer a quarter does.
-const WORTH_TELLING_OCTETS: usize = 128 << 10;
+const WORTH_TELLING_OCTETS: usize = 512 << 10;
 
 impl<'m> Endpoint<'m> {
     pub(super) fn on_flow_packet(
