@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
+use crate::cli_link::{self, LinkArgs};
 use crate::cli_named::{self, NamedArgs};
 use crate::error::{Error, Result};
 use crate::hosts::receive::sha256;
@@ -47,6 +48,8 @@ pub enum Args {
     Run(RunArgs),
     /// Join three sites of named data over an IP network, report, and take it down
     Named(NamedArgs),
+    /// Join two namespaces by a link with delay, loss and a rate, until ^C
+    Link(LinkArgs),
     /// Take down whatever is up
     Down,
 }
@@ -121,6 +124,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Args::Run(args) => Run::new(args, shutdown)?.run(),
         Args::Named(args) => cli_named::run(args, PREFIX, &shutdown),
+        Args::Link(args) => cli_link::run(args, &shutdown),
         Args::Down => {
             match take_down(PREFIX)? {
                 0 => println!("nothing was up"),

@@ -2,13 +2,15 @@
 //!
 //! [`topology`] says what a network is and what it can carry in theory; [`network`] lays it out in namespaces; [`schemes`] carries a file
 //! over it, coded or along one tree; [`hosts`] are the ordinary programs at the ends; [`report`] compares and shows; [`cli`] is what a person
-//! runs.
+//! runs. [`link`] is a single link, with delay and loss.
 
 pub mod cli;
+mod cli_link;
 mod cli_named;
 pub mod error;
 pub mod hosts;
 pub mod layout;
+pub mod link;
 pub mod namespace;
 pub mod network;
 pub mod process;
