@@ -221,8 +221,21 @@ impl<'m> Active<'m> {
             });
         }
         self.peer_opened.insert(0..flow.peer_opened.into());
+        let ahead = u64::from(flow.peer_opened) + 1;
+        (0..32).filter(|bit| flow.opened_ahead >> bit & 1 != 0).for_each(|bit| {
+            self.peer_opened.insert(ahead + bit..ahead + bit + 1);
+        });
         self.total_peer_limit = flow.total_sent + u64::from(flow.total_credit);
         self.total_limit = flow.total_received + (capacity * self.places) as u64;
+    }
+
+    /// Streams that the peer has opened: how many without a gap, and which of the 32 behind the gap.
+    pub(super) fn opened_by_peer(&self) -> (u32, u32) {
+        let first = self.peer_opened.first().filter(|range| range.start == 0);
+        let count = first.map_or(0, |range| range.end);
+        let is_open = |order| self.peer_opened.descending().any(|range| range.contains(&order));
+        let bits = (0..32).filter(|bit| is_open(count + 1 + bit));
+        (count as u32, bits.fold(0, |ahead, bit| ahead | 1 << bit))
     }
 
     /// Whether nothing but what a sleeping flow keeps would be lost.
@@ -264,7 +277,7 @@ impl<'m> Active<'m> {
             let _ = flow.streams.push(sleeping);
         }
         flow.total_credit = credit(self.total_peer_limit, flow.total_sent);
-        flow.peer_opened = self.peer_opened.first().map_or(0, |range| range.end as u32);
+        (flow.peer_opened, flow.opened_ahead) = self.opened_by_peer();
         if let Some(path) = self.paths.get(self.current) {
             flow.address = path.address;
             flow.datagram = path.datagram;

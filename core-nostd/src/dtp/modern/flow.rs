@@ -189,6 +189,8 @@ pub struct Flow {
     pub(super) peer_restarts: u32,
     /// When a restarted end last tried to go on, in milliseconds.
     pub(super) tried_ms: u32,
+    /// Streams of the peer that it has opened out of turn: bit i is the one behind i others that come after those of `peer_opened`.
+    pub(super) opened_ahead: u32,
     /// Out of a ticket: it has no keys until the peer has answered.
     pub(super) resuming: bool,
     /// It is time to try.
@@ -251,6 +253,7 @@ impl Flow {
             own_restarts: 0,
             peer_restarts: 0,
             tried_ms: 0,
+            opened_ahead: 0,
             resuming: false,
             try_due: false,
             ready_next: NONE,

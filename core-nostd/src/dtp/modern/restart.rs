@@ -5,6 +5,8 @@ use super::flow::{Flow, MAX_STREAMS};
 use super::protect::{Opener, Sealer};
 use super::recovery::Control;
 use super::{ConnectionId, ModernError, Parameters, PathAddress, Role, VARINT_END};
+use crate::node::Instant;
+use core::time::Duration;
 use heapless::Vec;
 
 /// The number of a restart's handshake in an Initial. The handshake is that of a pre-shared key.
@@ -12,6 +14,12 @@ pub(super) const RESTART_PATTERN: u8 = 5;
 
 /// Packets of one restart: their numbers begin anew at a multiple of this, so that none comes back, whoever restarts how often.
 const NUMBERS: u32 = 40;
+
+/// How long a peer that has been answered is waited for with the news that the flow is closed: it could not read it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Streams that were done with since a ticket was written and that are looked at.
+const MAX_DONE: usize = 32;
 
 /// Octets of an Answer.
 pub(super) const ANSWER_OCTETS: usize = 256;
@@ -53,6 +61,8 @@ pub(super) struct Report {
     /// Streams that it and its peer have opened, as far as it knows.
     pub opened: u32,
     pub peer_opened: u32,
+    /// Which of the streams behind those it has seen already, as in [`Flow`].
+    pub opened_ahead: u32,
     pub streams: Vec<StreamReport, MAX_STREAMS>,
     /// It will not go on.
     pub refused: bool,
@@ -88,7 +98,7 @@ impl Report {
         }
         writer.parameter(RESTARTS, &[&self.restarts.to_be_bytes()])?;
         let (own, peer) = (self.opened.to_be_bytes(), self.peer_opened.to_be_bytes());
-        writer.parameter(OPENED, &[&own, &peer])?;
+        writer.parameter(OPENED, &[&own, &peer, &self.opened_ahead.to_be_bytes()])?;
         for stream in &self.streams {
             let StreamReport { id, complete, delivered, limit } = *stream;
             let (id, flags) = (id.to_be_bytes(), [u8::from(complete)]);
@@ -114,9 +124,11 @@ impl Report {
                     }
                 }
                 OPENED => {
-                    let words: [u8; 8] = value.try_into().map_err(|_| ModernError::Parameter)?;
-                    let word = u64::from_be_bytes(words);
-                    if opened.replace(((word >> 32) as u32, word as u32)).is_some() {
+                    let ([own, peer, ahead], []) = value.as_chunks::<4>() else {
+                        return Err(ModernError::Parameter);
+                    };
+                    let words = [own, peer, ahead].map(|word| u32::from_be_bytes(*word));
+                    if opened.replace(words).is_some() {
                         return Err(ModernError::Parameter);
                     }
                 }
@@ -129,7 +141,8 @@ impl Report {
             return Ok(report);
         }
         report.restarts = restarts.ok_or(ModernError::Parameter)?;
-        (report.opened, report.peer_opened) = opened.ok_or(ModernError::Parameter)?;
+        [report.opened, report.peer_opened, report.opened_ahead] =
+            opened.ok_or(ModernError::Parameter)?;
         Ok(report)
     }
 
@@ -152,12 +165,28 @@ impl Report {
         self.streams.push(stream).map_err(|_| ModernError::Parameter)
     }
 
+    /// Whether the end has heard of that stream of its peer's.
+    fn has_seen(&self, order: u32) -> bool {
+        let ahead = order.checked_sub(self.peer_opened.saturating_add(1));
+        let ahead = ahead.and_then(|bit| self.opened_ahead.checked_shr(bit));
+        order < self.peer_opened || ahead.is_some_and(|bits| bits & 1 != 0)
+    }
+
+    /// One more than the latest stream of its peer's that the end has heard of.
+    fn end_of_seen(&self) -> u32 {
+        match 32 - self.opened_ahead.leading_zeros() {
+            0 => self.peer_opened,
+            highest => self.peer_opened.saturating_add(1 + highest),
+        }
+    }
+
     /// What the end with this flow says. Of one that sleeps everything that has come was read.
     pub fn of(flow: &Flow, active: Option<&Active<'_>>, receive_octets: usize) -> Self {
         let mut report = Self {
             restarts: flow.own_restarts,
             opened: flow.opened,
             peer_opened: flow.peer_opened,
+            opened_ahead: flow.opened_ahead,
             ..Self::default()
         };
         let Some(active) = active else {
@@ -171,8 +200,7 @@ impl Report {
             report.streams = streams.collect();
             return report;
         };
-        let highest = active.peer_opened.descending().next();
-        report.peer_opened = highest.map_or(0, |range| range.end as u32);
+        (report.peer_opened, report.opened_ahead) = active.opened_by_peer();
         let streams = active.streams.iter().flatten().map(|stream| StreamReport {
             id: stream.id,
             complete: stream.receive.is_complete(),
@@ -191,9 +219,17 @@ pub(super) struct Pending {
     /// Tells the message that was answered from others, and the answer to it, which must stay the same.
     pub mark: [u8; 16],
     pub answer: Vec<u8, ANSWER_OCTETS>,
-    /// Where it was sent.
+    /// Where it was sent, and when.
     pub address: PathAddress,
+    pub at: Instant,
     pub agreement: Agreement,
+}
+
+impl Pending {
+    /// Until then the peer is expected under the new keys, and what cannot be said twice waits for it.
+    pub const fn expected_until(&self) -> Instant {
+        self.at.after(PATIENCE)
+    }
 }
 
 /// What a restart's handshake ends in.
@@ -273,6 +309,35 @@ pub(super) fn go_over(
     Ok(())
 }
 
+/// The ticket may be older than a stream, even one of this end's: those that the peer still has are opened, and then such as it has done with, so that the
+/// application hears that they are gone.
+fn learn(flow: &mut Flow, active: &mut Active<'_>, peer: &Report) {
+    let own_parity = if flow.role == Role::Client { 0 } else { 1 };
+    let opened = flow.opened;
+    flow.opened = opened.max(peer.end_of_seen());
+    let (known, _) = active.opened_by_peer();
+    let there = peer.streams.iter().map(|stream| stream.id);
+    let own = (opened..flow.opened).filter(|&order| peer.has_seen(order));
+    let done = own.map(|order| (order << 1) | own_parity);
+    let done = done.chain((known..peer.opened).map(|order| (order << 1) | (1 - own_parity)));
+    for id in there.chain(done.take(MAX_DONE)) {
+        let order = u64::from(id >> 1);
+        let is_own = id & 1 == own_parity;
+        let is_known = active.find(id).is_some()
+            || if is_own {
+                order < opened.into()
+            } else {
+                active.peer_opened.descending().any(|range| range.contains(&order))
+            };
+        let place = active.streams.iter().take(active.places).position(Option::is_none);
+        let Some(place) = place.filter(|_| !is_known) else { continue };
+        if !is_own {
+            active.peer_opened.insert(order..order + 1);
+        }
+        active.open_at(place, id, flow);
+    }
+}
+
 /// Each stream goes on where its receiver stands.
 fn settle(
     flow: &mut Flow,
@@ -283,38 +348,25 @@ fn settle(
     let own_parity = if flow.role == Role::Client { 0 } else { 1 };
     let capacity = active.send_capacity();
     if restored {
-        // The ticket may be older than a stream, even one of this end's.
-        flow.opened = flow.opened.max(peer.peer_opened);
-        for stream in &peer.streams {
-            let order = u64::from(stream.id >> 1);
-            let is_own = stream.id & 1 == own_parity;
-            let unknown = active.find(stream.id).is_none()
-                && if is_own {
-                    order < flow.opened.into()
-                } else {
-                    active.peer_opened.descending().all(|range| !range.contains(&order))
-                };
-            let place = active.streams.iter().take(active.places).position(Option::is_none);
-            if let (true, Some(place)) = (unknown && !is_own, place) {
-                active.peer_opened.insert(order..order + 1);
-                active.open_at(place, stream.id, flow);
-            } else if let (true, Some(place)) = (unknown, place) {
-                active.open_at(place, stream.id, flow);
-            }
-        }
+        learn(flow, active, peer);
     }
     for stream in active.streams.iter_mut().flatten() {
         let said = peer.streams.iter().find(|said| said.id == stream.id);
-        let known = if stream.id & 1 == own_parity { peer.peer_opened } else { peer.opened };
+        let is_own = stream.id & 1 == own_parity;
+        let has_seen =
+            if is_own { peer.has_seen(stream.id >> 1) } else { stream.id >> 1 < peer.opened };
         match said {
             Some(said) => {
                 let StreamReport { complete, delivered, limit, .. } = *said;
-                stream.send.resume(delivered, limit, complete, capacity, restored)?;
+                if flow.own_restarts == 0 && delivered > stream.send.sent() {
+                    return Err(ModernError::Acknowledgement);
+                }
+                stream.send.resume(delivered, limit, complete, capacity, restored);
             }
             // The peer has done with it: it has all, and all of its own was acknowledged.
-            None if stream.id >> 1 < known => {
+            None if has_seen => {
                 let end = stream.send.written();
-                stream.send.resume(end, end, true, capacity, true)?;
+                stream.send.resume(end, end, true, capacity, true);
                 if restored {
                     stream.receive.lose(GONE);
                 }
@@ -322,7 +374,7 @@ fn settle(
             // It has never heard of it.
             None => {
                 let limit = flow.peer_window.into();
-                stream.send.resume(0, limit, false, capacity, restored)?;
+                stream.send.resume(0, limit, false, capacity, restored);
             }
         }
         if !restored {
@@ -345,6 +397,7 @@ mod tests {
             restarts: 3,
             opened: 4,
             peer_opened: 5,
+            opened_ahead: 6,
             streams: Vec::from_slice(&[stream(0), stream(1), stream(2), stream(5)]).unwrap(),
             refused: false,
         };

@@ -82,7 +82,8 @@ impl SendHalf {
     }
 
     /// Goes on where an end that has restarted left off: the peer has everything below `offset`, and if `complete` the end too. The ring of
-    /// `capacity` octets may hold what comes next; where it does not, the application has to give it again.
+    /// `capacity` octets may hold what comes next; where it does not, the application has to give it again. `offset` can be beyond what was given, if an earlier process
+    /// of this end has sent it.
     pub fn resume(
         &mut self,
         offset: u64,
@@ -90,12 +91,9 @@ impl SendHalf {
         complete: bool,
         capacity: usize,
         restored: bool,
-    ) -> Result<(), ModernError> {
-        if !restored && offset > self.sent {
-            return Err(ModernError::Acknowledgement);
-        }
+    ) {
         let lowest = self.held.max(self.written.saturating_sub(capacity as u64));
-        let holds = !restored && !self.rewound && offset >= lowest;
+        let holds = !restored && !self.rewound && (lowest..=self.written).contains(&offset);
         self.acked.clear();
         self.lost.clear();
         (self.sent, self.freed, self.limit) = (offset, offset, limit);
@@ -110,7 +108,6 @@ impl SendHalf {
             _ => End::Open,
         };
         self.reset_acked &= complete;
-        Ok(())
     }
 
     /// The application must write again.

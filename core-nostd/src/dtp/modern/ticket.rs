@@ -48,6 +48,7 @@ pub struct Ticket {
     pub(super) peer_window: u32,
     pub(super) opened: u32,
     pub(super) peer_opened: u32,
+    pub(super) opened_ahead: u32,
     pub(super) address: PathAddress,
     pub(super) peer: ConnectionId,
     pub(super) resume: ResumeSecret,
@@ -154,9 +155,9 @@ impl Ticket {
             self.peer_window,
             self.opened,
             self.peer_opened,
+            self.opened_ahead,
             self.address.local.into(),
             self.address.port.into(),
-            0,
         ] {
             writer.word(word);
         }
@@ -191,8 +192,9 @@ impl Ticket {
         let (own_restarts, peer_restarts) = (reader.word()?, reader.word()?);
         let (keep_alive_s, peer_window) = (reader.word()?, reader.word()?);
         let (opened, peer_opened) = (reader.word()?, reader.word()?);
+        let opened_ahead = reader.word()?;
         let (local, port) = (reader.half()?, reader.half()?);
-        if reader.word()? != 0 || usize::from(datagram) < super::LEAST_INITIAL_OCTETS {
+        if usize::from(datagram) < super::LEAST_INITIAL_OCTETS {
             return Err(ModernError::Ticket);
         }
         let address = PathAddress { local, port, ip: reader.chunk()? };
@@ -233,6 +235,7 @@ impl Ticket {
             peer_window,
             opened,
             peer_opened,
+            opened_ahead,
             address,
             peer,
             resume,
@@ -272,6 +275,7 @@ mod tests {
             peer_window: 9,
             opened: 10,
             peer_opened: 11,
+            opened_ahead: 5,
             address: PathAddress { local: 12, port: 13, ip: [14; 16] },
             peer: [15; 16],
             resume: ResumeSecret::new([16; 32]),

@@ -83,7 +83,9 @@ impl<'m> Endpoint<'m> {
                 })
                 .collect(),
         };
-        let highest = active.and_then(|active| active.peer_opened.descending().next());
+        let opened = (known.peer_opened, known.opened_ahead);
+        let (peer_opened, opened_ahead) =
+            active.filter(|_| !known.resuming).map_or(opened, Active::opened_by_peer);
         Some(Ticket {
             role: known.role,
             boundaries: known.boundaries,
@@ -98,7 +100,8 @@ impl<'m> Endpoint<'m> {
             keep_alive_s: known.keep_alive_s,
             peer_window: known.peer_window,
             opened: known.opened,
-            peer_opened: highest.map_or(known.peer_opened, |range| range.end as u32),
+            peer_opened,
+            opened_ahead,
             address: known.address,
             peer: known.peer.current,
             resume: known.resume.clone()?,
@@ -142,6 +145,7 @@ impl<'m> Endpoint<'m> {
         flow.streams = ticket.sleeping_streams();
         flow.opened = ticket.opened;
         flow.peer_opened = ticket.peer_opened;
+        flow.opened_ahead = ticket.opened_ahead;
         flow.own_streams = ticket.own_streams;
         flow.peer_streams = ticket.peer_streams;
         flow.boundaries = ticket.boundaries;
@@ -412,10 +416,15 @@ impl<'m> Endpoint<'m> {
             own,
             ..agreement(flow, &secrets, Role::Server, suite, first_number, &asked, peer)?
         };
-        active.pending =
-            Some(Pending { epoch, mark, answer: answer.clone(), address: path, agreement });
+        active.pending = Some(Pending {
+            epoch,
+            mark,
+            answer: answer.clone(),
+            address: path,
+            at: now,
+            agreement,
+        });
         self.reschedule(slot);
-        let _ = now;
         self.reply(path, &answer)
     }
 

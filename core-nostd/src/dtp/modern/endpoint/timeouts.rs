@@ -55,7 +55,7 @@ impl Endpoint<'_> {
     }
 
     fn next_due(&mut self, slot: u32, _is_up: bool) -> Instant {
-        let timeout = self.config.opening_timeout;
+        let (timeout, now) = (self.config.opening_timeout, self.now);
         let Some(flow) = self.flows.get(slot as usize) else { return NEVER };
         let client = flow.role == Role::Client;
         let refresh = flow.heard.after(flow.keep_alive() / 2);
@@ -104,6 +104,12 @@ impl Endpoint<'_> {
             Phase::Open => {
                 at(flow.expires());
                 at(active.listen_until);
+                if let Some(peer) =
+                    active.pending.as_ref().filter(|_| active.close_reason.is_some())
+                    && now < peer.expected_until()
+                {
+                    at(peer.expected_until());
+                }
                 at(active.forget_key);
                 if let Some(due) = active.received.due {
                     at(due);
