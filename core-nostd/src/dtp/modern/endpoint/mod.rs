@@ -4,6 +4,7 @@ mod api;
 mod handshake;
 mod receive;
 mod restart;
+mod tickets;
 mod timeouts;
 mod transmit;
 
