@@ -200,6 +200,12 @@ fn take(
     }
     let stream = reader.get_ref().stream;
     let request = line.len() as u64 + 1;
+    if let Some([offset, _]) = noted {
+        // Until its client is there, the file is not this one's: a later transfer may have it.
+        let out = &mut reader.get_mut().out;
+        out.head = format!("OK {offset}\n").into_bytes();
+        out.resume(stream, &mut || Ok(()))?;
+    }
     // Octets of the stream so far, and what of the file they are.
     let mut received = request;
     let mut there = None;
@@ -208,9 +214,7 @@ fn take(
         let octets = offset + (received - request);
         if octets == size && !part.exists() && path.metadata()?.len() == size {
             // It was whole, and only the client does not know yet.
-            let out = &mut reader.get_mut().out;
-            out.head = format!("OK {offset}\n").into_bytes();
-            return done(reader, &sha256(path)?, true);
+            return done(reader, &sha256(path)?);
         }
         there = Some(octets);
     }
@@ -219,9 +223,8 @@ fn take(
     let note = note(line, &[offset, 0]);
     let out = &mut reader.get_mut().out;
     out.head = format!("OK {offset}\n").into_bytes();
-    match noted {
-        Some(_) => out.resume(stream, &mut || Ok(()))?,
-        None => stream.commit(received, &note)?,
+    if noted.is_none() {
+        stream.commit(received, &note)?;
     }
     out.send(stream, &mut |_| Ok(()))?;
     let (missing, file) = (size - upload.offset, upload.file()?);
@@ -239,18 +242,15 @@ fn take(
         ));
     }
     let digest = upload.finish(path)?;
-    done(reader, &digest, false)
+    done(reader, &digest)
 }
 
 /// Says that a file is whole.
-fn done(reader: &mut BufReader<Incoming>, digest: &str, resumes: bool) -> io::Result<()> {
+fn done(reader: &mut BufReader<Incoming>, digest: &str) -> io::Result<()> {
     let incoming = reader.get_mut();
     let (stream, out) = (incoming.stream, &mut incoming.out);
     out.tail = format!("DONE {digest}\n").into_bytes();
     out.ends = true;
-    if resumes {
-        out.resume(stream, &mut || Ok(()))?;
-    }
     out.send(stream, &mut |_| Ok(()))
 }
 

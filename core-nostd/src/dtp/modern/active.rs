@@ -112,6 +112,8 @@ pub struct Active<'m> {
     pub(super) forget_key: Instant,
     pub(super) drain_until: Instant,
     pub(super) close_reason: Option<u32>,
+    /// A peer that has restarted could not read CLOSE before it has gone over: until then it waits.
+    pub(super) close_waits_until: Instant,
     pub(super) peer_closed: bool,
     /// When something was last done.
     pub(super) busy: Instant,
@@ -155,6 +157,7 @@ impl<'m> Active<'m> {
             forget_key: NEVER,
             drain_until: NEVER,
             close_reason: None,
+            close_waits_until: Instant::ZERO,
             peer_closed: false,
             busy: Instant::ZERO,
             listen_until: NEVER,
@@ -183,6 +186,7 @@ impl<'m> Active<'m> {
         self.forget_key = NEVER;
         self.drain_until = NEVER;
         self.close_reason = None;
+        self.close_waits_until = Instant::ZERO;
         self.peer_closed = false;
         self.busy = now;
         self.listen_until = NEVER;

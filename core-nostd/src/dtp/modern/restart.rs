@@ -5,7 +5,6 @@ use super::flow::{Flow, MAX_STREAMS};
 use super::protect::{Opener, Sealer};
 use super::recovery::Control;
 use super::{ConnectionId, ModernError, Parameters, PathAddress, Role, VARINT_END};
-use crate::node::Instant;
 use core::time::Duration;
 use heapless::Vec;
 
@@ -16,7 +15,7 @@ pub(super) const RESTART_PATTERN: u8 = 5;
 const NUMBERS: u32 = 40;
 
 /// How long a peer that has been answered is waited for with the news that the flow is closed: it could not read it.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Streams that were done with since a ticket was written and that are looked at.
 const MAX_DONE: usize = 32;
@@ -219,17 +218,9 @@ pub(super) struct Pending {
     /// Tells the message that was answered from others, and the answer to it, which must stay the same.
     pub mark: [u8; 16],
     pub answer: Vec<u8, ANSWER_OCTETS>,
-    /// Where it was sent, and when.
+    /// Where it was sent.
     pub address: PathAddress,
-    pub at: Instant,
     pub agreement: Agreement,
-}
-
-impl Pending {
-    /// Until then the peer is expected under the new keys, and what cannot be said twice waits for it.
-    pub const fn expected_until(&self) -> Instant {
-        self.at.after(PATIENCE)
-    }
 }
 
 /// What a restart's handshake ends in.

@@ -2,6 +2,7 @@
 
 use super::super::flow::{CloseReason, MAX_STREAMS, Phase};
 use super::super::recovery::Control;
+use super::super::restart::PATIENCE;
 use super::super::{PathAddress, Role};
 use super::{Endpoint, FlowId};
 use crate::named::named_enum;
@@ -289,12 +290,16 @@ impl<'m> Endpoint<'m> {
         let Some(slot) = self.check(flow) else { return };
         let Some(flow) = self.flow(slot) else { return };
         let (phase, resuming) = (flow.phase, flow.resuming);
+        let now = self.now;
         match phase {
             Phase::Opening | Phase::Asking | Phase::Unproven => {
                 self.end(slot, CloseReason::Local);
             }
             Phase::Open | Phase::Suspended => match self.wake(slot) {
                 Some(active) => {
+                    if active.close_reason.is_none() {
+                        active.close_waits_until = now.after(PATIENCE);
+                    }
                     active.close_reason.get_or_insert(reason);
                     if !resuming {
                         let streams = active.streams.iter_mut().flatten();

@@ -175,7 +175,7 @@ impl<'m> Endpoint<'m> {
         if report.restarts <= known {
             return self.refuse_restart(now, path, initial, handshake);
         }
-        self.answer_restart(now, slot, path, initial, handshake, asked, report, mark)
+        self.answer_restart(slot, path, initial, handshake, asked, report, mark)
     }
 
     /// Says that a ticket is too old, or that somebody else goes on with it.
@@ -201,7 +201,6 @@ impl<'m> Endpoint<'m> {
     #[expect(clippy::too_many_arguments, reason = "a message in its parts")]
     fn answer_restart(
         &mut self,
-        now: Instant,
         slot: u32,
         path: PathAddress,
         initial: &Initial,
@@ -240,14 +239,8 @@ impl<'m> Endpoint<'m> {
             own,
             ..agreement(flow, &secrets, Role::Server, suite, first_number, &asked, peer)?
         };
-        active.pending = Some(Pending {
-            epoch,
-            mark,
-            answer: answer.clone(),
-            address: path,
-            at: now,
-            agreement,
-        });
+        active.pending =
+            Some(Pending { epoch, mark, answer: answer.clone(), address: path, agreement });
         self.reschedule(slot);
         self.reply(path, &answer)
     }

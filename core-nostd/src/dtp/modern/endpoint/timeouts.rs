@@ -104,11 +104,8 @@ impl Endpoint<'_> {
             Phase::Open => {
                 at(flow.expires());
                 at(active.listen_until);
-                if let Some(peer) =
-                    active.pending.as_ref().filter(|_| active.close_reason.is_some())
-                    && now < peer.expected_until()
-                {
-                    at(peer.expected_until());
+                if active.pending.is_some() && now < active.close_waits_until {
+                    at(active.close_waits_until);
                 }
                 at(active.forget_key);
                 if let Some(due) = active.received.due {

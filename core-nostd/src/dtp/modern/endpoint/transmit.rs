@@ -217,7 +217,7 @@ fn build_on_current(
         // A probe must come through whatever the path takes.
         room = room.min(LEAST_INITIAL_OCTETS);
     }
-    let restarting = active.pending.as_ref().is_some_and(|peer| now < peer.expected_until());
+    let restarting = active.pending.is_some() && now < active.close_waits_until;
     let close_now =
         active.close_reason.is_some() && !draining && !restarting && active.all_acknowledged();
     if close_now {
