@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Serve and fetch files over DTP, which outlives outages and changes of address.
 #[derive(Subcommand)]
@@ -343,11 +343,15 @@ fn session(args: &ServerArgs, transfer: &[&[u8]]) -> io::Result<(Session, Option
         }
     };
     let transfer = [&[args.server.as_bytes()], transfer].concat();
+    let tickets = session::directory(args.state.as_deref(), &transfer);
+    if let Some(state) = tickets.as_deref().and_then(Path::parent) {
+        session::sweep(state, SystemTime::now());
+    }
     let mut settings = Settings {
         flows: 8,
         actives: 4,
         congestion: args.congestion.into(),
-        tickets: session::directory(args.state.as_deref(), &transfer),
+        tickets,
         ..Settings::default()
     };
     let mut connector = match Connector::with_settings(trust.clone(), &settings) {

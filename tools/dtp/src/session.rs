@@ -9,10 +9,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A server that has not answered a flow of before for this long is asked for a new one besides.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Octets of a digest that name a transfer.
+const NAME_OCTETS: usize = 12;
+
+/// Tickets that are older than this are of no use to anybody: flows are kept for a week.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How long to wait for the server to hear of the end.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -32,7 +38,25 @@ pub(crate) fn directory(state: Option<&Path>, transfer: &[&[u8]]) -> Option<Path
         digest.update(part);
     }
     let digest: Key = digest.finalize().into();
-    Some(state.join(hex::encode(digest.get(..12).unwrap_or(&digest))))
+    Some(state.join(hex::encode(digest.get(..NAME_OCTETS).unwrap_or(&digest))))
+}
+
+/// Removes what transfers have left that nobody has gone on with for longer than any server keeps a flow.
+pub(crate) fn sweep(state: &Path, now: SystemTime) {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| {
+            name.len() == 2 * NAME_OCTETS && name.bytes().all(|octet| octet.is_ascii_hexdigit())
+        });
+        let written = entry.metadata().and_then(|data| data.modified());
+        let is_old = written
+            .is_ok_and(|written| now.duration_since(written).is_ok_and(|age| age > KEPT_FOR));
+        // The lock tells whether a transfer runs there all the same.
+        if ours && is_old && tickets::Store::open(&entry.path()).is_ok() {
+            tickets::remove_directory(&entry.path());
+        }
+    }
 }
 
 /// What a transfer has come to, for whoever reads it by program.
@@ -232,6 +256,22 @@ mod tests {
         assert_eq!(of(&[b"get", b"a:1", b"b"]), of(&[b"get", b"a:1", b"b"]));
         assert_ne!(of(&[b"get", b"a:1", b"b"]), of(&[b"get", b"a:1b", b""]));
         assert!(of(&[b"x"]).starts_with("/state"));
+    }
+
+    #[test]
+    fn what_was_left_goes_after_a_month() {
+        let state = tempfile::tempdir().unwrap();
+        let of = |name: &str| directory(Some(state.path()), &[name.as_bytes()]).unwrap();
+        let stores = ["used", "left"].map(|name| tickets::Store::open(&of(name)).unwrap());
+        std::fs::create_dir(state.path().join("serve")).unwrap();
+        let [_used, left] = stores;
+        drop(left);
+        let later = |days: u64| SystemTime::now() + Duration::from_secs(days * 24 * 3600);
+        sweep(state.path(), later(29));
+        assert!(of("left").exists());
+        sweep(state.path(), later(31));
+        assert!(!of("left").exists() && of("used").exists());
+        assert!(state.path().join("serve").exists());
     }
 
     #[test]
