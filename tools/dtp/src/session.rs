@@ -2,7 +2,7 @@
 
 use crate::keys::Key;
 use crate::stream::{Connector, DtpStream};
-use crate::{Endpoint, tickets};
+use crate::tickets;
 use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -132,7 +132,8 @@ impl Session {
             sent_octets: count("sent_octets"),
         };
         drop(stream);
-        goodbye(&endpoint);
+        // The server should hear of the end, or it would keep the flow for as long as it has promised.
+        endpoint.wait_idle(GOODBYE);
         if let Some(tickets) = &self.tickets {
             tickets::remove_directory(tickets);
         }
@@ -234,14 +235,6 @@ impl Session {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
-}
-
-/// Lets the server hear of the end, or it would keep the flow for as long as it has promised.
-fn goodbye(endpoint: &Endpoint) {
-    let end = Instant::now() + GOODBYE;
-    while Instant::now() < end && !endpoint.flows().is_empty() {
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
