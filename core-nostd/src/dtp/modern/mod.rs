@@ -38,7 +38,8 @@ mod varint;
 pub use active::Active;
 pub use congestion::Congestion;
 pub use endpoint::{
-    Config, Connect, Counter, Endpoint, Event, FlowId, Memory, StreamError, Transmit,
+    Config, Connect, Counter, Endpoint, Event, FlowId, Memory, Message, StreamError, Transmit,
+    message_octets,
 };
 pub use flow::{CloseReason, Flow, MAX_STREAMS, Phase};
 pub use ids::{IdCipher, IdContent};

@@ -1,5 +1,6 @@
 //! What applications do with flows and their streams.
 
+use super::super::active::Stream;
 use super::super::flow::{CloseReason, MAX_STREAMS, Phase};
 use super::super::recovery::Control;
 use super::super::restart::PATIENCE;
@@ -24,6 +25,14 @@ named_enum! {
         Reset = "reset",
         /// An end has restarted: the application must ask from where to write again ([`Endpoint::resume_offset`]).
         Rewound = "rewound",
+        /// The flow does not keep the boundaries of messages: both ends have to want it.
+        NoBoundaries = "no_boundaries",
+        /// The message does not fit into the buffers of both ends.
+        MessageTooLarge = "message_too_large",
+        /// The message does not fit into the caller's buffer; it is still there.
+        BufferTooSmall = "buffer_too_small",
+        /// The stream ended in the middle of a message.
+        MessageCut = "message_cut",
     }
 }
 
@@ -34,7 +43,7 @@ impl<'m> Endpoint<'m> {
         (known.generation == flow.generation && known.phase != Phase::Free).then_some(flow.slot)
     }
 
-    fn usable(&mut self, flow: FlowId) -> Result<u32, StreamError> {
+    pub(super) fn usable(&mut self, flow: FlowId) -> Result<u32, StreamError> {
         let slot = self.check(flow).ok_or(StreamError::NoFlow)?;
         let flow = self.flow(slot).ok_or(StreamError::NoFlow)?;
         match flow.phase {
@@ -116,16 +125,12 @@ impl<'m> Endpoint<'m> {
         ids
     }
 
-    /// Gives octets to a stream and says how many it took: 0 when there is no room, of which [`super::Event::Writable`] tells the end.
-    ///
-    /// # Errors
-    /// [`StreamError`].
-    pub fn write(
+    /// The sending half of a stream that takes octets, with its ring.
+    pub(super) fn sending(
         &mut self,
         flow: FlowId,
         stream: u32,
-        octets: &[u8],
-    ) -> Result<usize, StreamError> {
+    ) -> Result<(u32, &mut Stream, &mut [u8]), StreamError> {
         let slot = self.usable(flow)?;
         let active = self.wake(slot).ok_or(StreamError::Busy)?;
         let place = active.find(stream).ok_or(StreamError::NoStream)?;
@@ -139,6 +144,20 @@ impl<'m> Endpoint<'m> {
         if !stream.send.is_open() {
             return Err(StreamError::Finished);
         }
+        Ok((slot, stream, ring))
+    }
+
+    /// Gives octets to a stream and says how many it took: 0 when there is no room, of which [`super::Event::Writable`] tells the end.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn write(
+        &mut self,
+        flow: FlowId,
+        stream: u32,
+        octets: &[u8],
+    ) -> Result<usize, StreamError> {
+        let (slot, stream, ring) = self.sending(flow, stream)?;
         let count = stream.send.write(ring, octets);
         stream.wants_room |= count < octets.len();
         if count > 0 {

@@ -2,6 +2,7 @@
 
 mod api;
 mod handshake;
+mod messages;
 mod receive;
 mod restart;
 mod tickets;
@@ -22,6 +23,7 @@ use core::time::Duration;
 use heapless::{Deque, Vec};
 
 pub use api::StreamError;
+pub use messages::{Message, message_octets};
 
 /// Handshakes that have not been proven, all together.
 const MAX_UNPROVEN: usize = 128;
@@ -64,7 +66,7 @@ pub struct Config<'m> {
     pub datagram_octets: u16,
     /// Streams opened by the peer that this end takes at a time in a flow; with those of the peer at most [`super::MAX_STREAMS`] count.
     pub streams: u8,
-    /// Messages on streams keep their boundaries.
+    /// Messages on streams keep their boundaries, if the peer wants it too: [`Endpoint::write_message`].
     pub boundaries: bool,
     /// Control of congestion.
     pub congestion: Congestion,
