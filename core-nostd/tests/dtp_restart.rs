@@ -214,6 +214,40 @@ fn a_flood_at_a_flow_that_restarts_is_answered_ten_times_a_second_at_most() {
 }
 
 #[test]
+fn forged_messages_of_restarts_get_no_answer_and_disturb_nothing() {
+    let mut world = in_the_middle(7);
+    let now = world.now;
+    // One of another flow's secret, to an id that was seen on the path.
+    let mut seen = None;
+    world.run(1, |world| {
+        seen = world.packets.iter().find(|packet| packet.1 == 1).map(|packet| packet.3.clone());
+        seen.is_some()
+    });
+    let seen = seen.unwrap();
+    let mut rng = Rng(7);
+    let server = &mut world.ends[1].endpoint;
+    let (before, mut out) = (server.counter(Counter::Sent), [0; 1500]);
+    let at = Instant::from_nanos(now);
+    for turn in 0..20_000u32 {
+        let mut forged: Vec<u8> = (0..1200).map(|_| rng.next() as u8).collect();
+        forged[..4].copy_from_slice(&[0x81, 1, 5, 1]);
+        forged[4..20].copy_from_slice(&seen[1..17]);
+        forged[36] = 0;
+        let result = server.handle(at, address((turn % 200) as u8, 9), &mut forged, false);
+        assert_eq!(result, Err(ModernError::Authentication));
+    }
+    assert_eq!(server.drops(ModernError::Authentication), 20_000);
+    while let Some(sent) = server.transmit(at, &mut out) {
+        assert!(out[0] != 0x82 && sent.path == world.ends[0].address);
+    }
+    assert!(world.ends[1].endpoint.counter(Counter::Sent) - before < 100);
+    assert!(world.run(600, |world| world.all_read()));
+    let flow = world.ends[1].flow.unwrap();
+    assert_eq!(world.ends[1].endpoint.restarts(flow), Some((0, 0)));
+    world.check(7);
+}
+
+#[test]
 fn who_does_not_ask_where_to_write_again_is_told_and_the_peer_too() {
     let mut world = in_the_middle(5);
     let now = world.now;

@@ -244,7 +244,9 @@ impl<'a> Committer<'a> {
                     self.file.sync_data().and_then(|()| self.stream.commit(received, &self.note));
                 match result {
                     Ok(()) => committed = Some(received),
-                    Err(error) => tracing::debug!(%error, "not committed"),
+                    // The flow may be gone just now, which the transfer itself will tell.
+                    Err(error) if error.kind() == ErrorKind::NotConnected => {}
+                    Err(error) => tracing::warn!(%error, "a restart would not go on from here"),
                 }
             }
             if last {
