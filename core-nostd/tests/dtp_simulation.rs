@@ -63,6 +63,8 @@ fn a_clock_that_is_put_back_stops_nothing() {
     // Once in the handshake, when the server would forget it, and once in mid-transfer.
     scenario.outages = vec![(0.015, 2.0)];
     scenario.jumps = vec![(0.012, -600.0), (2.2, -300.0)];
-    scenario.events = false;
-    assert_eq!(run(&scenario, false), Ok(Outcome::Complete));
+    for events in [false, true] {
+        scenario.events = events;
+        assert_eq!(run(&scenario, false), Ok(Outcome::Complete), "events: {events}");
+    }
 }

@@ -18,8 +18,9 @@ const PROBES_BEFORE_SUSPENSION: u32 = 3;
 /// Between two probes while no interface is up.
 const DOWN_PROBE: Duration = Duration::from_secs(30);
 
-/// A handshake that nobody proves is forgotten after this.
-const UNPROVEN_LIFETIME: Duration = Duration::from_secs(10);
+/// A handshake that nobody proves is forgotten after this: no sooner than a client gives up by default, or after an outage the client would go on with
+/// what the server no longer has.
+const UNPROVEN_LIFETIME: Duration = Duration::from_secs(30);
 
 /// A timer that is due already comes back no sooner than this: nothing spins.
 const LEAST_WAIT: Duration = Duration::from_micros(100);
@@ -305,12 +306,12 @@ impl Endpoint<'_> {
 
     /// The platform says whether any interface is up. When one comes up, every flow that waits is probed at once.
     pub fn set_interface(&mut self, now: Instant, is_up: bool) {
-        let now = self.advance(now);
         let was_up = core::mem::replace(&mut self.interface_is_up, is_up);
         if is_up && !was_up {
             self.network_changed(now);
             return;
         }
+        let now = self.advance(now);
         let interval = self.probe_interval();
         for slot in 0..self.flows.len() as u32 {
             let Some((flow, active)) = self.pair(slot) else { continue };
