@@ -64,6 +64,8 @@ pub struct Settings {
     pub patterns: Vec<Pattern>,
     /// The clients that are let in by their key.
     pub authorized: Vec<[u8; 32]>,
+    /// Messages keep their boundaries on flows whose peer wants it too: [`crate::DtpStream::send_message`].
+    pub boundaries: bool,
     /// Where tickets are kept, so that flows outlive the process; nothing for nowhere. A directory serves one process at a time.
     pub tickets: Option<PathBuf>,
 }
@@ -82,6 +84,7 @@ impl Default for Settings {
             identity: Identity::default(),
             patterns: Vec::new(),
             authorized: Vec::new(),
+            boundaries: false,
             tickets: None,
         }
     }
@@ -309,6 +312,7 @@ fn endpoint(settings: &Settings, ids: &Ids) -> io::Result<core::Endpoint<'static
         datagram_octets: settings.datagram,
         streams: u8::from(takes),
         congestion: settings.congestion,
+        boundaries: settings.boundaries,
         flows_of_address: settings.flows_of_address,
         ..Config::default()
     };

@@ -41,6 +41,7 @@ mod driver;
 pub mod files;
 mod keeper;
 pub mod keys;
+mod messages;
 mod netlink;
 mod restored;
 mod session;

@@ -271,12 +271,12 @@ pub struct DtpStream {
     pub(crate) held: Held,
     /// The application can write again what it has written.
     pub(crate) rewinding: AtomicBool,
-    ended: AtomicBool,
+    pub(crate) ended: AtomicBool,
     /// This end's direction is at its end.
     finished: AtomicBool,
     /// Nanoseconds; 0 for none.
-    read_timeout: AtomicU64,
-    write_timeout: AtomicU64,
+    pub(crate) read_timeout: AtomicU64,
+    pub(crate) write_timeout: AtomicU64,
 }
 
 impl DtpStream {
@@ -401,16 +401,27 @@ impl DtpStream {
                 Some(Ok(0))
             }
             Err(StreamError::Reset) => Some(Err(ErrorKind::ConnectionReset.into())),
-            Ok(Some(_)) | Err(_) => match closed_reason {
-                None if state.endpoint.must_write_again(self.held.flow, STREAM) => {
-                    self.rewound(state).map(Err)
-                }
-                // A peer that has closed has sent all that it had.
-                Some(CloseReason::Local) => Some(Ok(0)),
-                Some(reason) => Some(Err(closed(reason))),
-                None if state.failed.is_some() => Some(Err(ErrorKind::BrokenPipe.into())),
-                None => None,
-            },
+            Ok(Some(_)) | Err(_) => {
+                self.nothing_to_read(state, closed_reason).map(|ended| ended.map(|()| 0))
+            }
+        }
+    }
+
+    /// What it means that there is nothing to read: to wait, or that nothing will come.
+    pub(crate) fn nothing_to_read(
+        &self,
+        state: &mut State,
+        closed_reason: Option<CloseReason>,
+    ) -> Option<io::Result<()>> {
+        match closed_reason {
+            None if state.endpoint.must_write_again(self.held.flow, STREAM) => {
+                self.rewound(state).map(Err)
+            }
+            // A peer that has closed has sent all that it had.
+            Some(CloseReason::Local) => Some(Ok(())),
+            Some(reason) => Some(Err(closed(reason))),
+            None if state.failed.is_some() => Some(Err(ErrorKind::BrokenPipe.into())),
+            None => None,
         }
     }
 
@@ -418,12 +429,8 @@ impl DtpStream {
         if octets.is_empty() {
             return Some(Ok(0));
         }
-        if self.finished.load(Ordering::Acquire) {
-            return Some(Err(ErrorKind::BrokenPipe.into()));
-        }
-        let closed_reason = state.flows.get(&self.held.flow).and_then(|status| status.closed);
-        if let Some(reason) = closed_reason {
-            return Some(Err(closed(reason)));
+        if let Some(error) = self.cannot_write(state) {
+            return Some(Err(error));
         }
         match state.endpoint.write(self.held.flow, STREAM, octets) {
             Ok(0) => None,
@@ -431,19 +438,34 @@ impl DtpStream {
                 self.held.shared.ring();
                 Some(Ok(count))
             }
-            Err(StreamError::Finished) => Some(Err(ErrorKind::BrokenPipe.into())),
-            Err(StreamError::Rewound) => self.rewound(state).map(Err),
-            // Before the client's first packet the stream is not there yet; no active part may be free.
-            Err(StreamError::NoStream | StreamError::Busy) => None,
-            Err(_) => Some(Err(ErrorKind::NotConnected.into())),
+            Err(error) => self.write_refused(state, error).map(Err),
         }
     }
 
-    pub(crate) fn wait(
+    /// Why nothing can be written any more.
+    pub(crate) fn cannot_write(&self, state: &State) -> Option<io::Error> {
+        if self.finished.load(Ordering::Acquire) {
+            return Some(ErrorKind::BrokenPipe.into());
+        }
+        state.flows.get(&self.held.flow)?.closed.map(closed)
+    }
+
+    /// What a refused write means; nothing when it is to be tried again.
+    pub(crate) fn write_refused(&self, state: &mut State, error: StreamError) -> Option<io::Error> {
+        match error {
+            StreamError::Finished => Some(ErrorKind::BrokenPipe.into()),
+            StreamError::Rewound => self.rewound(state),
+            // Before the client's first packet the stream is not there yet; no active part may be free.
+            StreamError::NoStream | StreamError::Busy => None,
+            _ => Some(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    pub(crate) fn wait<T>(
         &self,
         timeout: &AtomicU64,
-        mut attempt: impl FnMut(&mut State) -> Option<io::Result<usize>>,
-    ) -> io::Result<usize> {
+        mut attempt: impl FnMut(&mut State) -> Option<io::Result<T>>,
+    ) -> io::Result<T> {
         let timeout = Duration::from_nanos(timeout.load(Ordering::Relaxed));
         let end = (!timeout.is_zero()).then(|| Instant::now() + timeout);
         let mut state = self.held.shared.lock();
@@ -469,11 +491,11 @@ impl DtpStream {
         }
     }
 
-    fn poll_with(
+    pub(crate) fn poll_with<T>(
         &self,
         context: &Context<'_>,
-        attempt: impl FnOnce(&mut State) -> Option<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
+        attempt: impl FnOnce(&mut State) -> Option<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         let mut state = self.held.shared.lock();
         if let Some(result) = attempt(&mut state) {
             return Poll::Ready(result);
