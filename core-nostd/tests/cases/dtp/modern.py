@@ -180,4 +180,5 @@ def main():
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-main()
+if __name__ == "__main__":
+    main()
