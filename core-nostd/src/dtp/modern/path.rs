@@ -107,6 +107,14 @@ impl Path {
         }
     }
 
+    /// Takes a round trip in. What was sent before the first was paced by a guess, and need not hold up what comes now.
+    pub fn measure(&mut self, now: Instant, sample: Duration, delay: Duration) {
+        if !self.rtt.is_measured() {
+            self.next_send = self.next_send.min(now);
+        }
+        self.rtt.update(sample, delay);
+    }
+
     pub fn is_used(&self) -> bool {
         self.proof != Proof::None
     }

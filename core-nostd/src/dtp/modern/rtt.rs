@@ -37,6 +37,10 @@ impl Rtt {
         Self { smoothed, variation: smoothed / 2, latest: smoothed, ..Self::new() }
     }
 
+    pub const fn is_measured(&self) -> bool {
+        self.measured
+    }
+
     pub fn update(&mut self, sample: Duration, delay: Duration) {
         self.latest = sample;
         if !self.measured {

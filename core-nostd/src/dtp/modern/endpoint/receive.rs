@@ -372,7 +372,7 @@ fn on_frame(
                 path.proof = Proof::Proven;
                 path.challenge = None;
                 path.challenges = 0;
-                path.rtt.update(now.since(path.challenged), Duration::ZERO);
+                path.measure(now, now.since(path.challenged), Duration::ZERO);
                 effects.proven = Some(place);
             }
         }
@@ -456,7 +456,7 @@ fn on_ack(
     let place = usize::from(newest.path);
     if let Some(path) = paths.get_mut(place) {
         if largest == Some(number) {
-            path.rtt.update(now.since(newest.time), delay);
+            path.measure(now, now.since(newest.time), delay);
         }
         let marked = congestion_marks > path.congestion_marks;
         path.congestion_marks = path.congestion_marks.max(congestion_marks);
