@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use heddle_core::dtp::modern::{
-    Active, Config, Connect, Endpoint, Event, Flow, FlowId, Identity, Memory, Message, PathAddress,
-    Pattern, Phase, Sent, StreamError, message_octets,
+    Active, Config, Connect, Counter, Endpoint, Event, Flow, FlowId, Identity, Memory, Message,
+    PathAddress, Pattern, Phase, Sent, StreamError, message_octets,
 };
 use heddle_core::node::Instant;
 use proptest::prelude::*;
@@ -190,6 +190,25 @@ fn a_message_that_needs_all_of_the_window_comes() {
         }
     }
     assert_eq!(got, [900, 4094, 4094, 10, 4094]);
+}
+
+/// Far fewer octets than a quarter of the buffer at a time, and the flow asleep in between: windows are not forgotten.
+#[test]
+fn a_flow_that_sleeps_between_its_messages_goes_on() {
+    // The application reads at once, or after the flow could have slept.
+    for read_after_ms in [10, 4000] {
+        let mut pair = Pair::new([true, true], 4096, 4096, 0);
+        for number in 0..40u8 {
+            assert_eq!(pair.write(&[number; 500]), Ok(true), "message {number}");
+            pair.run(read_after_ms);
+            let mut buffer = [0; 500];
+            assert_eq!(pair.read(&mut buffer), Ok(Message::Whole(500)), "message {number}");
+            assert_eq!(buffer, [number; 500]);
+            pair.run(4000);
+        }
+        let slept = pair.server.counter(Counter::Slept);
+        assert!(slept >= 40, "{slept} times asleep, read after {read_after_ms} ms");
+    }
 }
 
 #[test]

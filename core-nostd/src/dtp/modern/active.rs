@@ -242,6 +242,11 @@ impl<'m> Active<'m> {
         (count as u32, bits.fold(0, |ahead, bit| ahead | 1 << bit))
     }
 
+    /// Whether the application has read all that has come.
+    pub(super) fn is_all_read(&self) -> bool {
+        self.streams.iter().flatten().all(|stream| stream.receive.readable() == 0)
+    }
+
     /// Whether nothing but what a sleeping flow keeps would be lost.
     pub(super) fn is_quiet(&self) -> bool {
         let streams_are_quiet = self.streams.iter().flatten().all(|stream| {
@@ -310,6 +315,22 @@ impl<'m> Active<'m> {
     pub(super) fn total_window_is_due(&self, flow: &Flow) -> bool {
         let free = self.total_window(flow).saturating_sub(self.total_limit);
         free as usize >= self.receive_capacity() * self.places / 4
+    }
+
+    /// Windows of which the peer does not know all. They must be told before the flow sleeps, for it remembers nothing of them: of one that
+    /// sleeps between a few octets and the next few, the peer would hear of no more room, and stand still in the end.
+    pub(super) fn untold_windows(&self, flow: &Flow) -> Control {
+        let capacity = self.receive_capacity();
+        let mut untold = Control::empty();
+        if self.total_window(flow) > self.total_limit {
+            untold |= Control::TOTAL_WINDOW;
+        }
+        for (place, stream) in self.streams.iter().enumerate() {
+            if stream.as_ref().is_some_and(|stream| stream.receive.untold(capacity) > 0) {
+                untold |= Control::window(place);
+            }
+        }
+        untold
     }
 
     pub(super) fn path(&self) -> Option<&Path> {

@@ -445,8 +445,13 @@ impl ReceiveHalf {
 
     /// Whether so much has been read that the peer should hear of it.
     pub fn window_is_due(&self, capacity: usize) -> bool {
+        self.size.is_none() && self.untold(capacity) as usize >= capacity / 4
+    }
+
+    /// Octets of room that the peer does not know of; none when it has no use for them.
+    pub fn untold(&self, capacity: usize) -> u64 {
         let free = (self.read + capacity as u64).saturating_sub(self.limit);
-        self.size.is_none() && free as usize >= capacity / 4
+        if self.size.is_none() { free } else { 0 }
     }
 
     /// Raises the limit to what there is room for.

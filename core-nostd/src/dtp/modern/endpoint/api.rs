@@ -1,6 +1,6 @@
 //! What applications do with flows and their streams.
 
-use super::super::active::Stream;
+use super::super::active::{SLEEP_AFTER, Stream};
 use super::super::flow::{CloseReason, MAX_STREAMS, Phase};
 use super::super::recovery::Control;
 use super::super::restart::PATIENCE;
@@ -267,7 +267,10 @@ impl<'m> Endpoint<'m> {
         if active.total_window_is_due(flow) {
             active.control |= Control::TOTAL_WINDOW;
         }
-        if !active.control.is_empty() {
+        // What had not been read may have been all that kept the flow from sleeping.
+        let sleeps = active.busy.after(SLEEP_AFTER);
+        let may_sleep = active.is_all_read() && { flow.timer.due } > sleeps;
+        if may_sleep || !active.control.is_empty() {
             self.set_ready(slot);
         }
         Ok(Some(count))

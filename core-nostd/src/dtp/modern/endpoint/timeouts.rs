@@ -227,7 +227,7 @@ impl Endpoint<'_> {
         if refresh || now >= active.listen_until {
             active.listen_until = NEVER;
             if !active.recovery.has_outstanding() {
-                active.control |= Control::PING;
+                active.control |= Control::PING | active.untold_windows(flow);
             }
         }
         let mut given_up = 0;
@@ -268,7 +268,12 @@ impl Endpoint<'_> {
             probes = 1;
         }
         let suspends = active.recovery.probes >= PROBES_BEFORE_SUSPENSION;
-        let sleeps = active.is_quiet() && now >= active.busy.after(SLEEP_AFTER);
+        let mut sleeps = active.is_quiet() && now >= active.busy.after(SLEEP_AFTER);
+        let untold = if sleeps { active.untold_windows(flow) } else { Control::empty() };
+        if !untold.is_empty() {
+            active.control |= untold;
+            sleeps = false;
+        }
         self.count(Counter::PathsGivenUp, given_up);
         self.count(Counter::Lost, lost);
         self.count(Counter::BlackHoles, holes);
