@@ -75,6 +75,7 @@ pub extern "C" fn _start() -> ! {
     coded();
     coding();
     names();
+    dtp();
     loop {
         core::hint::spin_loop();
     }
@@ -134,7 +135,9 @@ fn coded() {
 }
 
 mod coding;
+mod dtp;
 mod memory;
 mod names;
 use coding::coding;
+use dtp::dtp;
 use names::names;
