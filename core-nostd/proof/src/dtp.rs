@@ -38,6 +38,11 @@ pub fn dtp() {
         Ticket::from_octets(black_box(&[0; heddle_core::dtp::modern::TICKET_OCTETS])).is_ok(),
     );
     frames(input, out);
+    #[cfg(feature = "endpoint")]
+    {
+        let (datagram, out) = out.split_at_mut_checked(black_box(2000)).unwrap_or_default();
+        crate::endpoint::endpoint(datagram, out);
+    }
     let mut window = ReplayWindow::new();
     for _ in 0..black_box(3) {
         let number = black_box(0);

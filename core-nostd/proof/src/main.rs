@@ -136,6 +136,8 @@ fn coded() {
 
 mod coding;
 mod dtp;
+#[cfg(feature = "endpoint")]
+mod endpoint;
 mod memory;
 mod names;
 use coding::coding;

@@ -335,7 +335,7 @@ impl Bbr {
             return;
         }
         self.up_acked += sample.acked;
-        let step = (self.window / self.up_round_growth).max(self.mss);
+        let step = (self.window / self.up_round_growth.max(1)).max(self.mss);
         while self.up_acked >= step {
             self.up_acked -= step;
             self.inflight_high += self.mss;

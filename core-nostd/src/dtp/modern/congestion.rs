@@ -108,7 +108,7 @@ impl Controller {
 
     /// The path was silent for that long and answers again.
     pub fn on_outage(&mut self, outage: Duration, smoothed: Duration) {
-        if outage > smoothed * 10 {
+        if outage > smoothed.saturating_mul(10) {
             match self {
                 Self::Cubic(cubic) => cubic.on_outage(),
                 Self::Bbr(bbr) => bbr.on_outage(),

@@ -102,9 +102,9 @@ impl Cubic {
             self.reno_rest -= step;
             self.reno += self.mss;
         }
-        let elapsed = sample.now.since(epoch) + sample.smoothed;
+        let elapsed = sample.now.since(epoch).saturating_add(sample.smoothed);
         let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let target = self.target(elapsed).clamp(self.window, self.window / 2 * 3);
+        let target = self.target(elapsed).min(self.window / 2 * 3).max(self.window);
         // (target - cwnd) / cwnd segments for each one acknowledged.
         self.rest += sample.acked.saturating_mul(target - self.window) / self.window.max(1);
         self.window += core::mem::take(&mut self.rest);

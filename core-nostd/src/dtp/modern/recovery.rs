@@ -220,9 +220,10 @@ impl<'m> Recovery<'m> {
         least: Duration,
         mut each: impl FnMut(&Sent),
     ) -> Option<Instant> {
-        let window = (least * self.reordering / 4).max(super::rtt::GRANULARITY);
-        let patience = round_trip + window;
-        self.forget(now, patience * 3 + Duration::from_millis(100));
+        let window =
+            super::rtt::part(least.saturating_mul(self.reordering), 4).max(super::rtt::GRANULARITY);
+        let patience = round_trip.saturating_add(window);
+        self.forget(now, patience.saturating_mul(3).saturating_add(Duration::from_millis(100)));
         let largest = self.largest_acked?;
         let mut due: Option<Instant> = None;
         let mut gone = 0;

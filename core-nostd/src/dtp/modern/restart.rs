@@ -196,7 +196,7 @@ impl Report {
                 delivered: stream.received,
                 limit: stream.received.saturating_add(capacity as u64),
             });
-            report.streams = streams.collect();
+            report.add(streams);
             return report;
         };
         (report.peer_opened, report.opened_ahead) = active.opened_by_peer();
@@ -206,8 +206,15 @@ impl Report {
             delivered: stream.receive.next_offset(),
             limit: stream.receive.limit(),
         });
-        report.streams = streams.collect();
+        report.add(streams);
         report
+    }
+
+    fn add(&mut self, streams: impl Iterator<Item = StreamReport>) {
+        for stream in streams {
+            // There are as many places as streams.
+            let _ = self.streams.push(stream);
+        }
     }
 }
 

@@ -17,6 +17,30 @@ pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// How long an acknowledgement of two packets or more waits for further ones: what hosts can do with one wake-up.
 pub(super) const ACK_PAUSE: Duration = Duration::from_millis(1);
 
+/// Nanoseconds of a time; 584 years are more than any of these.
+const fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos() as u64)
+}
+
+/// A part of a time. The division that times have themselves checks what cannot be, and could panic.
+pub(super) const fn part(time: Duration, parts: u64) -> Duration {
+    match nanoseconds(time).checked_div(parts) {
+        Some(part) => Duration::from_nanos(part),
+        None => time,
+    }
+}
+
+/// What is left of a time without another.
+const fn less(time: Duration, other: Duration) -> Duration {
+    Duration::from_nanos(nanoseconds(time).saturating_sub(nanoseconds(other)))
+}
+
+/// A mean in which the newest counts as one of `count`.
+const fn mean(before: Duration, newest: Duration, count: u64) -> Duration {
+    let sum = nanoseconds(before).saturating_mul(count.saturating_sub(1));
+    part(Duration::from_nanos(sum.saturating_add(nanoseconds(newest))), count)
+}
+
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Rtt {
     pub smoothed: Duration,
@@ -34,7 +58,7 @@ impl Rtt {
 
     /// Begins with a round trip that is known from before.
     pub fn known(smoothed: Duration) -> Self {
-        Self { smoothed, variation: smoothed / 2, latest: smoothed, ..Self::new() }
+        Self { smoothed, variation: part(smoothed, 2), latest: smoothed, ..Self::new() }
     }
 
     pub const fn is_measured(&self) -> bool {
@@ -45,19 +69,23 @@ impl Rtt {
         self.latest = sample;
         if !self.measured {
             self.measured = true;
-            (self.smoothed, self.variation, self.least) = (sample, sample / 2, sample);
+            (self.smoothed, self.variation, self.least) = (sample, part(sample, 2), sample);
             return;
         }
         self.least = self.least.min(sample);
         let delay = delay.min(MAX_ACK_DELAY);
-        let adjusted = if sample >= self.least + delay { sample - delay } else { sample };
-        self.variation = (self.variation * 3 + self.smoothed.abs_diff(adjusted)) / 4;
-        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        // A delay that would make it less than the least cannot have been.
+        let adjusted = less(sample, delay);
+        let adjusted = if adjusted >= self.least { adjusted } else { sample };
+        let change = less(self.smoothed.max(adjusted), self.smoothed.min(adjusted));
+        self.variation = mean(self.variation, change, 4);
+        self.smoothed = mean(self.smoothed, adjusted, 8);
     }
 
     /// The probe time-out after that many without an answer.
     pub fn probe_timeout(&self, unanswered: u32) -> Duration {
-        let base = self.smoothed + (self.variation * 4).max(GRANULARITY) + MAX_ACK_DELAY;
-        (base * (1 << unanswered.min(6))).min(MAX_PROBE)
+        let variation = self.variation.saturating_mul(4).max(GRANULARITY);
+        let base = self.smoothed.saturating_add(variation).saturating_add(MAX_ACK_DELAY);
+        base.saturating_mul(1 << unanswered.min(6)).min(MAX_PROBE)
     }
 }

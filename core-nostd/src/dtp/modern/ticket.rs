@@ -201,7 +201,7 @@ impl Ticket {
         let peer = reader.chunk()?;
         let resume = ResumeSecret::new(reader.chunk()?);
         let mut streams = Vec::new();
-        for _ in 0..MAX_STREAMS {
+        for place in 0..MAX_STREAMS {
             let [flags] = reader.chunk()?;
             let id = reader.word()?;
             let delivered = u64::from_be_bytes(reader.chunk()?);
@@ -209,6 +209,8 @@ impl Ticket {
                 0 if id == 0 && delivered == 0 => {}
                 _ if flags & !(THERE | ENDED) != 0
                     || flags & THERE == 0
+                    // Empty places come last.
+                    || streams.len() < place
                     || delivered >= super::VARINT_END =>
                 {
                     return Err(ModernError::Ticket);
@@ -246,10 +248,13 @@ impl Ticket {
     /// The streams as a flow without an active part keeps them.
     pub(super) fn sleeping_streams(&self) -> Vec<SleepingStream, MAX_STREAMS, u8> {
         // What was sent is for the peer to say, so those offsets are of no meaning yet.
-        let streams = self.streams.iter().map(|stream| {
-            SleepingStream::new(stream.id, 0, stream.delivered, 0, false, stream.ended)
-        });
-        streams.collect()
+        let mut streams = Vec::new();
+        for stream in &self.streams {
+            // As many places as streams.
+            let TicketStream { id, delivered, ended } = *stream;
+            let _ = streams.push(SleepingStream::new(id, 0, delivered, 0, false, ended));
+        }
+        streams
     }
 }
 

@@ -119,7 +119,9 @@ impl<'m> Endpoint<'m> {
             active.control |= Control::IDS;
         }
         if opened.rekeyed {
-            let wait = active.path().map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0)) * 3;
+            let wait = active
+                .path()
+                .map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0).saturating_mul(3));
             active.forget_key = now.after(wait);
         }
         let resumed = phase == Phase::Suspended;
@@ -227,7 +229,9 @@ impl<'m> Endpoint<'m> {
         flow.phase = Phase::Draining;
         flow.reason = Some(CloseReason::Peer(u32::try_from(reason).unwrap_or(u32::MAX)));
         active.control = Control::CLOSE;
-        let wait = active.path().map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0)) * 3;
+        let wait = active
+            .path()
+            .map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0).saturating_mul(3));
         active.drain_until = now.after(wait);
     }
 

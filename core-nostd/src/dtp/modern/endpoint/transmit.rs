@@ -281,7 +281,9 @@ fn build_on_current(
     if sent.control.contains(Control::CLOSE) && !draining {
         flow.phase = Phase::Draining;
         flow.reason.get_or_insert(super::super::CloseReason::Local);
-        let wait = active.path().map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0)) * 4;
+        let wait = active
+            .path()
+            .map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0).saturating_mul(4));
         active.drain_until = now.after(wait);
     }
     let payload = writer.octets();
