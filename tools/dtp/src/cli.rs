@@ -1,7 +1,7 @@
 //! `heddle dtp`: files over a transport that outlives its network.
 
 use crate::files::{self, Progress};
-use crate::keys::{self, Key};
+use crate::keys;
 use crate::session::{self, Session};
 use crate::{Congestion, Connector, DtpListener, Settings, Trust};
 use clap::{Args, Subcommand, ValueEnum};
@@ -221,16 +221,12 @@ fn invalid(text: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, text.to_owned())
 }
 
-fn shared_key(path: &Path) -> io::Result<Key> {
-    keys::read_private(path).map_err(|error| at(path, error))
-}
-
 fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
     if !args.directory.is_dir() {
         return Err(invalid(&format!("{}: no directory", args.directory.display())));
     }
-    let private = args.key.as_deref().map(shared_key).transpose()?;
-    let pre_shared = args.psk.as_deref().map(shared_key).transpose()?;
+    let private = args.key.as_deref().map(keys::read_private).transpose()?;
+    let pre_shared = args.psk.as_deref().map(keys::read_private).transpose()?;
     let authorized = match &args.authorized {
         Some(path) => keys::read_authorized(path)?,
         None => Vec::new(),
@@ -321,7 +317,7 @@ fn session(args: &ServerArgs, transfer: &[&[u8]]) -> io::Result<(Session, Option
         known_path.as_deref().map_or(Ok(None), |path| keys::known_server(path, &args.server))?;
     let trust = match (&args.server_key, &args.psk, known) {
         (Some(text), _, _) => Trust::Key(keys::from_text(text)?),
-        (_, Some(path), _) => Trust::PreShared(shared_key(path)?),
+        (_, Some(path), _) => Trust::PreShared(keys::read_private(path)?),
         (_, _, Some(key)) => Trust::Key(key),
         _ if args.trust_on_first_use => {
             let server = args.server.clone();
@@ -363,7 +359,7 @@ fn session(args: &ServerArgs, transfer: &[&[u8]]) -> io::Result<(Session, Option
         }
         other => other?,
     };
-    connector.private = args.key.as_deref().map(shared_key).transpose()?;
+    connector.private = args.key.as_deref().map(keys::read_private).transpose()?;
     connector.keep_alive = Duration::from_secs(args.keep_alive);
     Ok((Session { connector, addresses, tickets: settings.tickets, deadline }, deadline))
 }

@@ -2,6 +2,7 @@
 
 use crate::keeper::{Keeper, Opened};
 use crate::netlink::Changes;
+use crate::outlet::{Outcome, Outlet, SendCounters};
 use crate::socket::{BATCH, Udp, address_of};
 use crate::tickets::Ids;
 use heddle_core::dtp::modern as core;
@@ -12,7 +13,7 @@ use heddle_core::dtp::modern::{
 use heddle_core::node::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -126,6 +127,7 @@ pub(crate) struct Shared {
     stop: AtomicBool,
     pub address: SocketAddr,
     pub keeper: Option<Keeper>,
+    sending: SendCounters,
 }
 
 impl Shared {
@@ -214,16 +216,16 @@ impl Endpoint {
             stop: AtomicBool::new(false),
             address: local,
             keeper: tickets.is_some().then_some(keeper),
+            sending: SendCounters::default(),
         });
         if let Some(tickets) = tickets {
             tickets.start(tasks, &shared)?;
         }
         let worker = Worker {
             shared: Arc::clone(&shared),
-            socket,
+            outlet: Outlet::new(socket, address.map(|_| local)),
             // A machine without netlink does with probes.
             changes: Changes::new().ok(),
-            bind: address.map(|_| local),
             is_up: true,
             changed: None,
             received: (Instant::ZERO, 0),
@@ -275,7 +277,7 @@ impl Endpoint {
         let state = self.0.shared.lock();
         let counters = Counter::ALL.iter().map(|&c| (c.name(), state.endpoint.counter(c)));
         let drops = ModernError::ALL.iter().map(|&e| (e.name(), state.endpoint.drops(e)));
-        counters.chain(drops).collect()
+        counters.chain(drops).chain(self.0.shared.sending.list()).collect()
     }
 }
 
@@ -339,9 +341,8 @@ fn suites() -> u8 {
 
 struct Worker {
     shared: Arc<Shared>,
-    socket: Udp,
+    outlet: Outlet<Udp>,
     changes: Option<Changes>,
-    bind: Option<SocketAddr>,
     is_up: bool,
     /// When the network last changed, and how many probes have followed.
     changed: Option<(Instant, usize)>,
@@ -400,7 +401,7 @@ impl Worker {
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let (readable, changed) = {
             let mut fds = vec![
-                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.outlet.socket, PollFlags::IN),
                 PollFd::new(&self.shared.bell, PollFlags::IN),
             ];
             if let Some(changes) = &self.changes {
@@ -469,7 +470,7 @@ impl Worker {
         for _ in 0..8 {
             let mut state = None;
             let shared = &self.shared;
-            let result = self.socket.receive(buffers, |path, datagram, marked| {
+            let result = self.outlet.socket.receive(buffers, |path, datagram, marked| {
                 let state = state.get_or_insert_with(|| shared.lock());
                 octets += datagram.len();
                 if let Err(reason) = state.endpoint.handle(now(), path, datagram, marked) {
@@ -533,7 +534,7 @@ impl Worker {
 
     /// Sends what there is; gives whether there may be more at once.
     fn send(&mut self, out: &mut [u8]) -> io::Result<bool> {
-        let most = self.socket.most_segments();
+        let most = self.outlet.socket.most_segments();
         for _ in 0..4 {
             let mut trains: Vec<Train> = Vec::new();
             let mut used = 0;
@@ -571,53 +572,27 @@ impl Worker {
             for train in trains {
                 let (octets, behind) = rest.split_at_checked(train.octets).unwrap_or((rest, &[]));
                 rest = behind;
-                self.send_train(train.path, octets, train.segment)?;
+                self.send_train(train.path, octets, train.segment);
             }
             self.tell();
         }
         Ok(true)
     }
 
-    fn send_train(&mut self, path: PathAddress, octets: &[u8], segment: usize) -> io::Result<()> {
-        let Err(error) = self.socket.send(path, octets, segment) else { return Ok(()) };
-        match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-            _ if error.kind() == ErrorKind::WouldBlock => {
-                // The kernel has no room: it is as if the network had lost it, but wait a little.
-                let mut fds = [PollFd::new(&self.socket, PollFlags::OUT)];
-                let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
-                let _ = self.socket.send(path, octets, segment);
-            }
-            Some(rustix::io::Errno::NETUNREACH | rustix::io::Errno::HOSTUNREACH)
-                if self.changes.is_some() =>
-            {
-                // No route: the kernel will say when there is one.
+    fn send_train(&mut self, path: PathAddress, octets: &[u8], segment: usize) {
+        let counters = &self.shared.sending;
+        match self.outlet.send(now(), path, octets, segment, counters) {
+            Outcome::Done => {}
+            // The kernel will say when there is a route.
+            Outcome::NoRoute if self.changes.is_some() => {
                 if std::mem::replace(&mut self.is_up, false) {
-                    tracing::debug!(%error, "no network");
+                    tracing::debug!("no network");
                     self.shared.lock().endpoint.set_interface(now(), false);
                 }
             }
-            Some(
-                rustix::io::Errno::PIPE | rustix::io::Errno::NETDOWN | rustix::io::Errno::BADF,
-            ) => {
-                // The socket may never work again: another one, and the flows go on.
-                tracing::debug!(%error, "another socket");
-                let socket = self.bind.map_or_else(Udp::any, Udp::bind);
-                if let Ok(socket) = socket {
-                    self.socket = socket;
-                    self.shared.lock().endpoint.network_changed(now());
-                }
-            }
-            // Offload that turns out not to work is given up by then; singly it goes at once.
-            Some(rustix::io::Errno::IO | rustix::io::Errno::INVAL | rustix::io::Errno::MSGSIZE)
-                if octets.len() > segment =>
-            {
-                for datagram in octets.chunks(segment) {
-                    let _ = self.socket.send(path, datagram, segment);
-                }
-            }
-            _ => tracing::debug!(%error, "not sent"),
+            Outcome::NoRoute => {}
+            Outcome::Reopened => self.shared.lock().endpoint.network_changed(now()),
         }
-        Ok(())
     }
 }
 

@@ -16,6 +16,11 @@ fn wrong(path: &Path, what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
 }
 
+/// The system's error, with the file that it is about.
+fn wrong_as(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn parse(text: &str) -> Option<Key> {
     hex::decode(text.trim()).ok()?.try_into().ok()
 }
@@ -60,12 +65,13 @@ pub fn generate(path: &Path) -> io::Result<Key> {
 /// # Errors
 /// Those of files; [`ErrorKind::InvalidData`] when it is no key, [`ErrorKind::PermissionDenied`] when others may read it.
 pub fn read_private(path: &Path) -> io::Result<Key> {
-    let mode = std::fs::metadata(path)?.permissions().mode();
+    let about = |error: io::Error| wrong_as(path, &error);
+    let mode = std::fs::metadata(path).map_err(about)?.permissions().mode();
     if mode & 0o077 != 0 {
         let message = format!("{}: others may read this private key (chmod 600)", path.display());
         return Err(io::Error::new(ErrorKind::PermissionDenied, message));
     }
-    parse(&std::fs::read_to_string(path)?)
+    parse(&std::fs::read_to_string(path).map_err(about)?)
         .ok_or_else(|| wrong(path, "no key of 64 hexadecimal digits"))
 }
 
@@ -74,7 +80,7 @@ pub fn read_private(path: &Path) -> io::Result<Key> {
 /// # Errors
 /// Those of files; [`ErrorKind::InvalidData`] with the number of a line that is wrong.
 pub fn read_authorized(path: &Path) -> io::Result<Vec<Key>> {
-    let text = std::fs::read_to_string(path)?;
+    let text = std::fs::read_to_string(path).map_err(|error| wrong_as(path, &error))?;
     let lines = text.lines().enumerate().filter(|(_, line)| is_entry(line));
     lines
         .map(|(number, line)| {
@@ -96,7 +102,7 @@ fn is_entry(line: &str) -> bool {
 pub fn known_server(path: &Path, server: &str) -> io::Result<Option<Key>> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        other => other?,
+        other => other.map_err(|error| wrong_as(path, &error))?,
     };
     for (number, line) in text.lines().enumerate().filter(|(_, line)| is_entry(line)) {
         let mut words = line.split_whitespace();

@@ -43,6 +43,7 @@ mod keeper;
 pub mod keys;
 mod messages;
 mod netlink;
+mod outlet;
 mod restored;
 mod session;
 mod socket;

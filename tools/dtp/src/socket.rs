@@ -2,6 +2,7 @@
 
 use heddle_core::dtp::modern::PathAddress;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -65,23 +66,6 @@ impl Udp {
         self.state.max_gso_segments().max(1)
     }
 
-    /// Sends `octets`, cut into datagrams of `segment`.
-    pub fn send(&self, path: PathAddress, octets: &[u8], segment: usize) -> io::Result<()> {
-        let address = address_of(path);
-        let destination = match address.ip() {
-            IpAddr::V4(ip) if self.is_v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), path.port),
-            _ => address,
-        };
-        let transmit = Transmit {
-            destination,
-            ecn: Some(EcnCodepoint::Ect0),
-            contents: octets,
-            segment_size: (octets.len() > segment).then_some(segment),
-            src_ip: None,
-        };
-        self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
-    }
-
     /// Takes what has come, and gives each datagram with its sender and whether it was marked.
     pub fn receive(
         &self,
@@ -105,8 +89,67 @@ impl Udp {
     }
 }
 
+impl crate::outlet::Socket for Udp {
+    fn open(bind: Option<SocketAddr>) -> io::Result<Self> {
+        bind.map_or_else(Self::any, Self::bind)
+    }
+
+    fn send(
+        &self,
+        path: PathAddress,
+        octets: &[u8],
+        segment: usize,
+        marks: bool,
+    ) -> io::Result<()> {
+        let address = address_of(path);
+        let destination = match address.ip() {
+            IpAddr::V4(ip) if self.is_v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), path.port),
+            _ => address,
+        };
+        let transmit = Transmit {
+            destination,
+            ecn: marks.then_some(EcnCodepoint::Ect0),
+            contents: octets,
+            segment_size: (octets.len() > segment).then_some(segment),
+            src_ip: None,
+        };
+        self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    fn wait_for_room(&self) {
+        let mut fds = [PollFd::new(self, PollFlags::OUT)];
+        let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
+    }
+}
+
 impl AsFd for Udp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outlet::{Outcome, Outlet, SendCounters};
+    use heddle_core::node::Instant;
+
+    #[test]
+    fn a_server_whose_socket_is_shut_goes_on_at_its_port() {
+        let first = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = first.local_address().unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        // Its writes fail with EPIPE from now on, as those of suspended phones.
+        let _ = socket2::SockRef::from(&first.socket).connect(&peer.local_addr().unwrap().into());
+        socket2::SockRef::from(&first.socket).shutdown(std::net::Shutdown::Both).unwrap();
+        let mut outlet = Outlet::new(first, Some(address));
+        let counters = SendCounters::default();
+        let path = path_of(peer.local_addr().unwrap());
+        let outcome = outlet.send(Instant::from_nanos(1), path, b"hello", 5, &counters);
+        assert_eq!(outcome, Outcome::Reopened);
+        assert_eq!(outlet.socket.local_address().unwrap(), address);
+        let mut buffer = [0; 9];
+        assert_eq!(peer.recv_from(&mut buffer).unwrap(), (5, address));
     }
 }
