@@ -59,12 +59,17 @@ enum Report {
 enum Compare {
     /// Network coding: with the crates rlnc, rlnc-simdx and reed-solomon-simd and with ISA-L, on one pinned core.
     Rlnc(compare_rlnc::Arguments),
+    /// DTP: with TCP, MPTCP and quinn, between two namespaces, with outages and without.
+    Dtp(compare_dtp::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Report(Report::DecodeFailures(arguments)) => decode_failures::run(&arguments),
         Command::Compare(Compare::Rlnc(arguments)) => compare_rlnc::run(&arguments),
+        Command::Compare(Compare::Dtp(arguments)) => {
+            compare_dtp::run(&arguments).map_err(|report| format!("{report:?}").into())
+        }
         Command::Blast(arguments) => bench_named::blast(&arguments).map_err(Into::into),
         Command::End(arguments) => compare_dtp::end(&arguments),
         Command::Bench(Bench::Named(arguments)) => {

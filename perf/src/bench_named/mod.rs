@@ -23,11 +23,12 @@ mod testpmd;
 mod veth;
 
 use programs::Runs;
-use report::{Bar, Figure, Report, print_head, processor};
+use report::{Bar, Figure, Report, print_head};
 use rings::{FRAMES, Rings};
 use tables::{Matching, Tables};
 
 pub use blast::{BlastArguments, run as blast};
+pub use report::processor;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]

@@ -35,6 +35,24 @@ pub enum Contender {
 }
 
 impl Contender {
+    /// The word on a command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OursCubic => "ours-cubic",
+            Self::OursBbr => "ours-bbr",
+            Self::TcpCubic => "tcp-cubic",
+            Self::TcpBbr => "tcp-bbr",
+            Self::Mptcp => "mptcp",
+            Self::QuinnCubic => "quinn-cubic",
+            Self::QuinnBbr => "quinn-bbr",
+        }
+    }
+
+    /// Whether it keeps its rate when packets are lost at random.
+    pub const fn bears_losses(self) -> bool {
+        matches!(self, Self::OursBbr | Self::TcpBbr | Self::QuinnBbr)
+    }
+
     /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
