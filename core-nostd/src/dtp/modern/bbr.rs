@@ -1,8 +1,12 @@
 //! BBR, version 3 (draft-ietf-ccwg-bbr): a model of the path's bandwidth and round trip, and limits that losses teach.
 
 use super::congestion::{AckSample, FIRST_WINDOW_PACKETS, LEAST_WINDOW_PACKETS, LossSample, rate};
+use super::rtt::ACK_PAUSE;
 use crate::node::Instant;
 use core::time::Duration;
+
+/// What the hosts add to the round trip of an acknowledgement by their own doing: it waits for further packets, and wake-ups are few.
+const HOST_TIME: Duration = Duration::from_nanos(2 * ACK_PAUSE.as_nanos() as u64);
 
 /// Gains are in hundredths. 2.77 = 4 ln 2 doubles the rate each round trip.
 const STARTUP_PACING: u64 = 277;
@@ -150,7 +154,7 @@ impl Bbr {
         if self.min_rtt == Duration::MAX || bandwidth == 0 {
             return FIRST_WINDOW_PACKETS * self.mss;
         }
-        let octets = u128::from(bandwidth) * self.min_rtt.as_nanos() / 1_000_000_000;
+        let octets = u128::from(bandwidth) * (self.min_rtt + HOST_TIME).as_nanos() / 1_000_000_000;
         (octets * u128::from(gain) / 100).min(u128::from(u64::MAX / 4)) as u64
     }
 
