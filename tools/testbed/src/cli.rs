@@ -10,6 +10,7 @@ use rand::{RngCore, SeedableRng, rngs::StdRng};
 
 use crate::cli_link::{self, LinkArgs};
 use crate::cli_named::{self, NamedArgs};
+use crate::cli_tolerant::{self, TolerantArgs};
 use crate::error::{Error, Result};
 use crate::hosts::receive::sha256;
 use crate::layout;
@@ -48,6 +49,8 @@ pub enum Args {
     Run(RunArgs),
     /// Join three sites of named data over an IP network, report, and take it down
     Named(NamedArgs),
+    /// Fetch a file over DTP and over TCP while the network goes away and comes back elsewhere, and report
+    Tolerant(TolerantArgs),
     /// Join two namespaces by a link with delay, loss and a rate, until ^C
     Link(LinkArgs),
     /// Take down whatever is up
@@ -124,6 +127,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Args::Run(args) => Run::new(args, shutdown)?.run(),
         Args::Named(args) => cli_named::run(args, PREFIX, &shutdown),
+        Args::Tolerant(args) => cli_tolerant::run(args, PREFIX, &shutdown),
         Args::Link(args) => cli_link::run(args, &shutdown),
         Args::Down => {
             match take_down(PREFIX)? {

@@ -7,6 +7,7 @@
 pub mod cli;
 mod cli_link;
 mod cli_named;
+mod cli_tolerant;
 pub mod error;
 pub mod hosts;
 pub mod layout;

@@ -1,8 +1,9 @@
-//! Ways to carry multicast over a network: coded, and by the kernel's own routing along one tree; and named data between sites.
+//! Ways to carry multicast over a network: coded, and by the kernel's own routing along one tree; named data between sites; and a download over DTP beside one over TCP.
 
 mod coded;
 pub mod named;
 mod ssim;
+pub mod tolerant;
 mod transfer;
 
 pub use coded::{
