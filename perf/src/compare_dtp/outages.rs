@@ -14,6 +14,9 @@ use super::site::{self, Transfer};
 /// The rate: a transfer takes some seconds, and several at a time leave a CPU its rest.
 const RATE_BITS: u64 = 50_000_000;
 
+/// The delay each way. A link with delay also leaves the server's end up while the client's is down, as the Internet does.
+const DELAY: Duration = Duration::from_millis(5);
+
 /// Transfers at a time: most of the time they wait.
 const AT_A_TIME: usize = 5;
 
@@ -91,7 +94,7 @@ pub fn measure(
 }
 
 fn shape() -> Shape {
-    Shape { rate_bits: Some(RATE_BITS), ..Shape::default() }
+    Shape { rate_bits: Some(RATE_BITS), delay: DELAY, ..Shape::default() }
 }
 
 /// How long a transfer takes when nothing happens: the median of three.

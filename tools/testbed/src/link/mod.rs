@@ -143,7 +143,8 @@ impl Link {
         b
     }
 
-    /// Takes the interface of the first end down: its host knows that there is no network.
+    /// Takes the interface of the first end down: its host knows that there is no network. The other end keeps its own, unless the kernel carries
+    /// the frames: a veth pair is up and down as a whole, and the far end takes up to a second to be itself again.
     ///
     /// # Errors
     /// Those of `ip`.

@@ -20,6 +20,9 @@ use crate::shutdown::Shutdown;
 /// Where the server listens, for either.
 const PORT: u16 = 4433;
 
+/// The delay of the links each way. A link with delay also leaves the server's end up while the client's is down, as the Internet does.
+const DELAY: Duration = Duration::from_millis(10);
+
 /// How often things are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -149,7 +152,7 @@ pub fn run_tolerant(
     shutdown: &Shutdown,
     mut tell: impl FnMut(&Standing),
 ) -> Result<TolerantReport> {
-    let shape = Shape { rate_bits: Some(options.rate_bits), ..Shape::default() };
+    let shape = Shape { rate_bits: Some(options.rate_bits), delay: DELAY, ..Shape::default() };
     let links = [
         Link::set_up(&format!("{prefix}-dtp"), &shape)?,
         Link::set_up(&format!("{prefix}-tcp"), &shape)?,
