@@ -9,7 +9,7 @@ const BLOCK_OCTETS: usize = 32;
 
 /// A cryptographic generator from a seed.
 #[derive(Zeroize, ZeroizeOnDrop)]
-pub(super) struct Random {
+pub(in crate::dtp) struct Random {
     key: [u8; 32],
     block: [u8; BLOCK_OCTETS],
     used: usize,

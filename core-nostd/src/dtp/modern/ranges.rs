@@ -5,7 +5,7 @@ use heapless::Vec;
 
 /// Up to `N` ranges, from the lowest up; no two of them touch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ranges<const N: usize> {
+pub(in crate::dtp) struct Ranges<const N: usize> {
     list: Vec<(u64, u64), N>,
 }
 

@@ -5,7 +5,7 @@ use crate::node::Instant;
 /// What the heap keeps with every flow.
 #[derive(Copy, Clone, Debug)]
 #[repr(C, packed(4))]
-pub(super) struct Timer {
+pub(in crate::dtp) struct Timer {
     /// When the flow is due; the end of time for never.
     pub due: Instant,
     /// The flow's place in the heap.
@@ -13,7 +13,7 @@ pub(super) struct Timer {
 }
 
 /// Never.
-pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
+pub(in crate::dtp) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Timer {
     /// A timer of a flow that is not in the heap.
@@ -23,14 +23,14 @@ impl Timer {
 }
 
 /// Gives the timer of a slot.
-pub(super) trait TimerOf {
+pub(in crate::dtp) trait TimerOf {
     /// The timer of that slot.
     fn timer(&mut self, slot: u32) -> Option<&mut Timer>;
 }
 
 /// The heap.
 #[derive(Debug)]
-pub(super) struct Timers<'m> {
+pub(in crate::dtp) struct Timers<'m> {
     heap: &'m mut [u32],
     length: usize,
 }

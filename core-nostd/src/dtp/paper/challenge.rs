@@ -83,6 +83,11 @@ impl Challenge {
         &self.nonce
     }
 
+    /// When the CHG was sent first.
+    pub const fn sent(&self) -> Instant {
+        self.sent
+    }
+
     /// When the nonce no longer serves.
     pub const fn expires(&self) -> Instant {
         self.sent.after(CHALLENGE_LIFETIME)

@@ -19,6 +19,7 @@
 //! Use this suite to talk to existing DTP programs, over networks that you trust.
 
 mod challenge;
+mod endpoint;
 mod flow;
 mod handshake;
 mod header;
@@ -26,6 +27,10 @@ mod options;
 mod rsa;
 
 pub use challenge::{CHALLENGE_LIFETIME, Challenge, NONCE_OCTETS, RESPONSE_OCTETS, Secret};
+pub use endpoint::{
+    Active, ClientKey, CloseReason, Config, DATAGRAM_OCTETS, Endpoint, Event, Flow, FlowHandle,
+    Memory, Phase, Transmit,
+};
 pub use flow::{Accepted, FlowState, SequenceNumber};
 pub use handshake::{
     DEFAULT_KEEP_ALIVE_S, HandshakeOptions, KeepAliveLimits, LEAST_KEEP_ALIVE_S, MAX_WINDOW_SHIFT,
@@ -94,5 +99,17 @@ named_enum! {
         SackNotPermitted = "sack_not_permitted",
         /// The buffer, or the option part of the header, has no room for what is to be written.
         NoRoom = "no_room",
+        /// A SYN to an end that takes none.
+        NotServing = "not_serving",
+        /// All places for flows are taken.
+        TableFull = "table_full",
+        /// The address has as many flows that are not proven as one may have.
+        AddressBudget = "address_budget",
+        /// All active parts are in use: the packet counts as lost.
+        NoActive = "no_active",
+        /// No room to remember one gap more: the packet counts as lost.
+        Gaps = "gaps",
+        /// More answers wait to be sent than there is room for.
+        ReplyQueue = "reply_queue",
     }
 }
