@@ -1,7 +1,9 @@
 //! `heddle dtp`: files over a transport that outlives its network.
 
 use crate::files::{self, Progress};
+use crate::gateway;
 use crate::keys;
+use crate::run as run_program;
 use crate::session::{self, Session};
 use crate::{Congestion, Connector, DtpListener, Settings, Trust};
 use clap::{Args, Subcommand, ValueEnum};
@@ -27,6 +29,10 @@ pub enum Command {
     Get(GetArgs),
     /// Send a file; a transfer that was cut off or killed goes on
     Put(PutArgs),
+    /// Carry TCP over DTP, for programs and servers that know TCP alone
+    Gateway(gateway::GatewayArgs),
+    /// Run a program whose TCP connections to some hosts go over DTP
+    Run(run_program::RunArgs),
 }
 
 /// Control of congestion.
@@ -168,6 +174,8 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{}", hex::encode(public))
         }
         Command::Serve(args) => serve(args, out),
+        Command::Gateway(args) => gateway::run(args, out),
+        Command::Run(args) => run_program::run(args),
         Command::Get(args) => {
             let target = match (&args.target, Path::new(&args.name).file_name()) {
                 (Some(target), _) => target.clone(),
@@ -217,7 +225,7 @@ fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-fn invalid(text: &str) -> io::Error {
+pub(crate) fn invalid(text: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, text.to_owned())
 }
 
@@ -300,7 +308,7 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-fn default_known() -> Option<PathBuf> {
+pub(crate) fn default_known() -> Option<PathBuf> {
     let home = std::env::var_os("HOME")?;
     Some(Path::new(&home).join(".config/heddle/known-servers"))
 }

@@ -382,6 +382,16 @@ impl DtpStream {
         }
     }
 
+    /// Breaks the stream off: the peer's reads and writes fail with the reason, whatever was still on its way.
+    pub fn abort(&self, reason: u32) {
+        let mut state = self.held.shared.lock();
+        // A flow that is gone needs no reset.
+        let _ = state.endpoint.reset(self.held.flow, STREAM, reason);
+        state.endpoint.close(self.held.flow, reason);
+        drop(state);
+        self.held.shared.ring();
+    }
+
     /// Reads if there is something; nothing when one would have to wait.
     fn try_read(&self, state: &mut State, out: &mut [u8]) -> Option<io::Result<usize>> {
         if out.is_empty() || self.ended.load(Ordering::Acquire) {
