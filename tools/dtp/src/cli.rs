@@ -3,9 +3,10 @@
 use crate::files::{self, Progress};
 use crate::gateway;
 use crate::keys;
+use crate::live;
 use crate::run as run_program;
 use crate::session::{self, Session};
-use crate::{Congestion, Connector, DtpListener, Settings, Trust};
+use crate::{Congestion, Connector, DtpListener, Endpoint, Settings, Trust};
 use clap::{Args, Subcommand, ValueEnum};
 use heddle_core::dtp::modern::{Identity, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -33,6 +34,8 @@ pub enum Command {
     Gateway(gateway::GatewayArgs),
     /// Run a program whose TCP connections to some hosts go over DTP
     Run(run_program::RunArgs),
+    /// List the flows of the processes that run
+    Flows(live::FlowsArgs),
 }
 
 /// Control of congestion.
@@ -176,6 +179,7 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
         Command::Serve(args) => serve(args, out),
         Command::Gateway(args) => gateway::run(args, out),
         Command::Run(args) => run_program::run(args),
+        Command::Flows(args) => live::run(args, out),
         Command::Get(args) => {
             let target = match (&args.target, Path::new(&args.name).file_name()) {
                 (Some(target), _) => target.clone(),
@@ -186,6 +190,7 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
             let transfer =
                 ["get".as_bytes(), args.name.as_bytes(), whole.as_os_str().as_encoded_bytes()];
             let (session, deadline) = session(&args.server, &transfer)?;
+            let _teller = teller(session.connector.endpoint());
             let bar = bar(&args.server);
             let report = session.run(&mut |stream| {
                 let tell = &mut |progress| show(&bar, progress);
@@ -207,6 +212,7 @@ pub fn run(command: &Command, out: &mut impl Write) -> io::Result<()> {
             let transfer =
                 ["put".as_bytes(), name.as_bytes(), whole.as_os_str().as_encoded_bytes()];
             let (session, deadline) = session(&args.server, &transfer)?;
+            let _teller = teller(session.connector.endpoint());
             let bar = bar(&args.server);
             let report = session.run(&mut |stream| {
                 let tell = &mut |progress| show(&bar, progress);
@@ -227,6 +233,12 @@ fn at(path: &Path, error: io::Error) -> io::Error {
 
 pub(crate) fn invalid(text: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, text.to_owned())
+}
+
+/// Without it everything works, only `flows` does not show this process.
+fn teller(endpoint: &Endpoint) -> Option<live::Teller> {
+    let teller = live::Teller::start(endpoint, None);
+    teller.inspect_err(|error| tracing::warn!(%error, "flows are not listed")).ok()
 }
 
 fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
@@ -274,6 +286,7 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{} transfers of before go on", listener.restored())?;
     }
     out.flush()?;
+    let _teller = teller(listener.endpoint());
     if let Some(seconds) = args.flows_every {
         let endpoint = listener.endpoint().clone();
         std::thread::Builder::new().name("flows".into()).spawn(move || {

@@ -1,6 +1,7 @@
 //! The thread between the kernel and the protocol.
 
 use crate::keeper::{Keeper, Opened};
+use crate::live::LivePhase;
 use crate::netlink::Changes;
 use crate::outlet::{Outcome, Outlet, SendCounters};
 use crate::socket::{BATCH, Udp, address_of};
@@ -163,6 +164,20 @@ pub struct FlowReport {
     pub keep_alive: Duration,
     /// How often this end and the peer have restarted since the flow was opened.
     pub restarts: (u32, u32),
+    /// Octets of the stream that the peer has acknowledged; nothing while the flow sleeps.
+    pub acknowledged: Option<u64>,
+}
+
+impl FlowReport {
+    pub(crate) fn live_phase(&self) -> LivePhase {
+        match self.phase {
+            Phase::Free | Phase::Opening | Phase::Asking | Phase::Unproven => LivePhase::Opening,
+            Phase::Open if self.acknowledged.is_none() => LivePhase::Asleep,
+            Phase::Open => LivePhase::Active,
+            Phase::Suspended => LivePhase::Suspended,
+            _ => LivePhase::Closing,
+        }
+    }
 }
 
 /// An endpoint with its thread, which ends when the last handle is gone.
@@ -253,6 +268,7 @@ impl Endpoint {
                 phase: state.endpoint.phase(flow)?,
                 keep_alive: Duration::from_secs(state.endpoint.keep_alive_s(flow)?.into()),
                 restarts: state.endpoint.restarts(flow)?,
+                acknowledged: state.endpoint.acknowledged(flow, crate::stream::STREAM),
             })
         };
         state.endpoint.flows().filter_map(report).collect()

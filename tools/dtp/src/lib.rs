@@ -42,6 +42,7 @@ pub mod files;
 pub mod gateway;
 mod keeper;
 pub mod keys;
+pub mod live;
 mod messages;
 mod netlink;
 mod outlet;
