@@ -1,6 +1,8 @@
 //! `compare dtp`: DTP beside TCP, MPTCP and quinn, between two network namespaces, each end a process of its own.
 
 mod ends;
+mod figure;
+mod flows;
 mod outages;
 mod report;
 mod site;
@@ -22,6 +24,9 @@ pub use ends::{Arguments as EndArguments, run as end};
 
 /// What is carried: the smallest file of the paper's figure.
 const OCTETS: u64 = 77_000_000;
+
+/// Flows at a time.
+const FLOWS: usize = 10_000;
 
 /// What to compare.
 #[derive(Debug, clap::Args)]
@@ -51,7 +56,11 @@ enum CaseName {
     Lossy,
     /// Outages of 20 s and 60 s, after each a new address, up and down.
     Outages,
-    /// An outage of 10 minutes.
+    /// The paper's figure, a hundred times faster: outages while files of three sizes are fetched, TCP beginning anew.
+    Figure,
+    /// Ten thousand flows at a time over one server thread.
+    Flows,
+    /// An outage of 10 minutes; only when it is asked for.
     LongOutage,
 }
 
@@ -62,6 +71,8 @@ impl CaseName {
             Self::Unlimited => "no limit",
             Self::Lossy => "100 Mbit/s, round trip 50 ms, 1 % lost",
             Self::Outages => "outages with a new address, 50 Mbit/s",
+            Self::Figure => "the paper's figure",
+            Self::Flows => "ten thousand flows",
             Self::LongOutage => "an outage of 10 minutes, 50 Mbit/s",
         }
     }
@@ -85,12 +96,18 @@ pub fn run(arguments: &Arguments) -> miette::Result<()> {
         load_before: load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0),
         runs: arguments.runs as usize,
         cases: Vec::new(),
+        figure: Vec::new(),
+        flows: None,
         bars: Vec::new(),
     };
     let Report { processor, cpus, kernel, load_before, .. } = &report;
     println!("{processor}, {cpus} CPUs, Linux {kernel}, load before {load_before:.1}");
     for name in CaseName::value_variants() {
-        if !arguments.only.is_empty() && !arguments.only.contains(name) {
+        let wanted = match arguments.only.as_slice() {
+            [] => *name != CaseName::LongOutage,
+            only => only.contains(name),
+        };
+        if !wanted {
             continue;
         }
         match name {
@@ -110,6 +127,16 @@ pub fn run(arguments: &Arguments) -> miette::Result<()> {
                         report.bars.extend(bar);
                     }
                 }
+            }
+            CaseName::Figure => {
+                let (rows, bar) = figure::measure(&shutdown)?;
+                report.figure = rows;
+                report.bars.push(bar);
+            }
+            CaseName::Flows => {
+                let (flows, bars) = flows::measure(FLOWS, &shutdown)?;
+                report.flows = Some(flows);
+                report.bars.extend(bars);
             }
             CaseName::LongOutage => {
                 let outage = Duration::from_secs(600);
@@ -204,7 +231,7 @@ fn bars(name: CaseName, case: &Case) -> Vec<Bar> {
                 bars.push(Bar::at_least(what, 0.95, ours / tcp));
             }
         }
-        CaseName::Outages | CaseName::LongOutage => {}
+        CaseName::Outages | CaseName::Figure | CaseName::Flows | CaseName::LongOutage => {}
     }
     bars
 }

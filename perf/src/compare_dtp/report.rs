@@ -118,6 +118,8 @@ pub struct Report {
     pub load_before: f64,
     pub runs: usize,
     pub cases: Vec<Case>,
+    pub figure: Vec<super::figure::Row>,
+    pub flows: Option<super::flows::Flows>,
     pub bars: Vec<Bar>,
 }
 
