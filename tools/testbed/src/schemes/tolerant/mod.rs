@@ -200,19 +200,16 @@ pub fn run_tolerant(
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         dtp_watch.look(size(&part).max(size(dtp_target)));
         tcp_watch.look(tcp.octets());
-        if dtp_watch.done.is_none()
-            && let Some(status) = dtp.ended()?
-        {
-            if !status.success() {
-                let log = dtp.log();
-                return Err(Error::Process {
-                    name: "heddle dtp get".into(),
-                    what: "failed".into(),
-                    log,
-                });
-            }
+        // The file takes its name when it is whole.
+        if dtp_watch.done.is_none() && dtp_target.exists() {
             dtp_watch.done = Some(begin.elapsed().as_secs_f64());
             outages_met = network.outages;
+        }
+        if let Some(status) = dtp.ended()?
+            && !status.success()
+        {
+            let (name, what) = ("heddle dtp get".into(), "failed".into());
+            return Err(Error::Process { name, what, log: dtp.log() });
         }
         if tcp_watch.done.is_none() && tcp.is_done() {
             tcp_watch.done = Some(begin.elapsed().as_secs_f64());
