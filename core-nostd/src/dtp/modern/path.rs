@@ -27,6 +27,9 @@ const BURST_PACKETS: u64 = 10;
 /// The least time that pacing lets a burst last: hosts cannot wake up more often.
 const BURST_TIME: Duration = Duration::from_millis(1);
 
+/// What of the time before that was not used may be made up for.
+const CATCH_UP: Duration = Duration::from_millis(2);
+
 /// Challenges without an answer after which a path is given up.
 pub(super) const MAX_CHALLENGES: u8 = 4;
 
@@ -173,7 +176,9 @@ impl Path {
         sent.app_limited = self.app_limited_until > self.delivered;
         let rate = self.controller.pacing_rate(self.rtt.smoothed).max(1);
         let time = Duration::from_nanos(octets.saturating_mul(1_000_000_000) / rate);
-        let start = if self.next_send > sent.time { self.next_send } else { sent.time };
+        // Who wakes up late makes up for it, or a rate that was measured would never be reached again.
+        let earliest = sent.time.as_nanos().saturating_sub(CATCH_UP.as_nanos() as u64);
+        let start = self.next_send.max(Instant::from_nanos(earliest));
         self.next_send = start.after(time);
     }
 
