@@ -109,15 +109,47 @@ fn a_server_that_is_not_there_resets_the_connection() {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
-#[test]
-fn an_unchanged_program_goes_over_dtp() {
-    let (directory, psk) = psk();
-    let web = tcp_server(|mut stream| {
+/// A web server that has one page.
+fn web() -> SocketAddr {
+    tcp_server(|mut stream| {
         let mut request = [0; 4096];
         let _ = stream.read(&mut request).unwrap();
         write!(stream, "HTTP/1.0 200 OK\r\nContent-Length: {OCTETS}\r\n\r\n").unwrap();
         stream.write_all(&vec![b'x'; OCTETS]).unwrap();
-    });
+    })
+}
+
+/// Runs a program, which must succeed, with its connections to an address led over DTP.
+fn run(psk: &str, via: &str, program: &[&str]) {
+    let mut library: PathBuf = std::env::current_exe().unwrap();
+    library.set_file_name("libheddle_dtp_preload.so");
+    let library = library.to_str().unwrap();
+    let options = ["dtp", "run", "--via", via, "--psk", psk, "--library", library, "--"];
+    let line = Line::parse_from(options.iter().chain(program));
+    cli::run(&line.command, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn wget_and_curl_fetch_over_dtp() {
+    let (directory, psk) = psk();
+    let server = gateway(&["--listen", "127.0.0.1:0", "--to", &web().to_string(), "--psk", &psk]);
+    let via = format!("127.0.0.3:80={server}");
+    for (name, program) in [
+        ("wget", &["wget", "-q", "--tries=1", "-O"][..]),
+        ("curl", &["curl", "-s", "--noproxy", "*", "-o"]),
+    ] {
+        let out = directory.path().join(name);
+        let program = [program, &[out.to_str().unwrap(), "http://127.0.0.3/"]].concat();
+        run(&psk, &via, &program);
+        let got = std::fs::read(&out).unwrap();
+        assert!(got.len() == OCTETS && got.iter().all(|octet| *octet == b'x'), "{name}");
+    }
+}
+
+#[test]
+fn an_unchanged_program_goes_over_dtp() {
+    let (directory, psk) = psk();
+    let web = web();
     let to = web.to_string();
     let server = gateway(&["--listen", "127.0.0.1:0", "--to", &to, "--psk", &psk]);
     let out = directory.path().join("out");
@@ -134,25 +166,7 @@ except ConnectionRefusedError:
 open('{}', 'w').write(f'{{len(over_dtp)}} {{over_dtp == over_tcp}} {{peer}} {{refused}}')",
         out.display()
     );
-    let mut library: PathBuf = std::env::current_exe().unwrap();
-    library.set_file_name("libheddle_dtp_preload.so");
-    let via = format!("127.0.0.3:80={server}");
-    let library = library.to_str().unwrap();
-    let line = Line::parse_from([
-        "dtp",
-        "run",
-        "--via",
-        &via,
-        "--psk",
-        &psk,
-        "--library",
-        library,
-        "--",
-        "python3",
-        "-c",
-        &program,
-    ]);
-    cli::run(&line.command, &mut Vec::new()).unwrap();
+    run(&psk, &format!("127.0.0.3:80={server}"), &["python3", "-c", &program]);
     let told = std::fs::read_to_string(&out).unwrap();
     assert_eq!(told, format!("{OCTETS} True ('127.0.0.3', 80) None"));
 }
