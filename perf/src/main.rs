@@ -59,7 +59,7 @@ enum Report {
 enum Compare {
     /// Network coding: with the crates rlnc, rlnc-simdx and reed-solomon-simd and with ISA-L, on one pinned core.
     Rlnc(compare_rlnc::Arguments),
-    /// DTP: with TCP, MPTCP and quinn, between two namespaces, with outages and without.
+    /// DTP: with TCP, MPTCP, quinn and UDT, between two namespaces, with outages and without.
     Dtp(compare_dtp::Arguments),
 }
 

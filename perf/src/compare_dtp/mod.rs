@@ -1,4 +1,4 @@
-//! `compare dtp`: DTP beside TCP, MPTCP and quinn, between two network namespaces, each end a process of its own.
+//! `compare dtp`: DTP beside TCP, MPTCP, quinn and UDT, between two network namespaces, each end a process of its own.
 
 mod ends;
 mod figure;
@@ -6,6 +6,7 @@ mod flows;
 mod outages;
 mod report;
 mod site;
+mod udt;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -162,7 +163,11 @@ fn rates(name: CaseName, arguments: &Arguments, shutdown: &Shutdown) -> miette::
         },
         _ => Shape::default(),
     };
-    let contenders = Contender::value_variants();
+    let contenders: Vec<Contender> = Contender::value_variants()
+        .iter()
+        .copied()
+        .filter(|contender| *contender != Contender::Udt || udt::program().is_some())
+        .collect();
     let mut case = Case {
         name: name.title().to_owned(),
         octets: arguments.octets,

@@ -12,6 +12,7 @@ use heddle_testbed::shutdown::Shutdown;
 use miette::{IntoDiagnostic, WrapErr, miette};
 
 use super::ends::{Contender, Outcome, READY};
+use super::udt;
 
 /// The server's port.
 const PORT: u16 = 4500;
@@ -74,22 +75,37 @@ pub fn link(number: usize, shape: &Shape) -> miette::Result<Link> {
 
 fn start(transfer: &Transfer, namespace: &Namespace, connect: bool) -> miette::Result<End> {
     let [_, address] = ADDRESSES;
+    let mut command = if transfer.contender == Contender::Udt {
+        let program = udt::program().ok_or_else(|| miette!("there is no UDT"))?;
+        if transfer.download {
+            return Err(miette!("UDT's ends only upload"));
+        }
+        let mut command = Command::new(program);
+        command.arg(if connect { "client" } else { "server" });
+        command.args([&address.to_string(), &PORT.to_string(), &transfer.octets.to_string()]);
+        command
+    } else {
+        own_end(transfer, connect)?
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(&mut command, namespace).map(End).into_diagnostic()
+}
+
+fn own_end(transfer: &Transfer, connect: bool) -> miette::Result<Command> {
+    let [_, address] = ADDRESSES;
     let program = std::env::current_exe().into_diagnostic()?;
     let mut command = Command::new(program);
     command
         .args(["end", "--contender", transfer.contender.word()])
         .args(["--address", &SocketAddr::from((address, PORT)).to_string()])
-        .args(["--octets", &transfer.octets.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .args(["--octets", &transfer.octets.to_string()]);
     if connect {
         command.arg("--connect");
     }
     if transfer.download {
         command.arg("--download");
     }
-    spawn(&mut command, namespace).map(End).into_diagnostic()
+    Ok(command)
 }
 
 /// Carries the octets. `meanwhile` is called every few milliseconds with the time since the beginning.

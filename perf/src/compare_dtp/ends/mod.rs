@@ -32,6 +32,8 @@ pub enum Contender {
     QuinnCubic,
     /// quinn with BBR.
     QuinnBbr,
+    /// UDT, of which both ends are a program of C++.
+    Udt,
 }
 
 impl Contender {
@@ -45,6 +47,7 @@ impl Contender {
             Self::Mptcp => "mptcp",
             Self::QuinnCubic => "quinn-cubic",
             Self::QuinnBbr => "quinn-bbr",
+            Self::Udt => "udt",
         }
     }
 
@@ -63,6 +66,7 @@ impl Contender {
             Self::Mptcp => "MPTCP",
             Self::QuinnCubic => "quinn, CUBIC",
             Self::QuinnBbr => "quinn, BBR",
+            Self::Udt => "UDT",
         }
     }
 }
@@ -113,6 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         Contender::Mptcp => tcp::run(None, address, role)?,
         Contender::QuinnCubic => quic::run(false, address, role)?,
         Contender::QuinnBbr => quic::run(true, address, role)?,
+        Contender::Udt => return Err("UDT's ends are a program of their own".into()),
     };
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let outcome = Outcome {
