@@ -331,7 +331,7 @@ fn on_frame(
     match frame {
         Frame::Padding { .. } | Frame::Ping => {}
         Frame::Ack { ranges, delay, congestion_marks } => {
-            on_ack(now, flow, active, ranges, delay, congestion_marks, effects)?;
+            on_ack(now, active, ranges, delay, congestion_marks, effects)?;
         }
         Frame::Data { stream, offset, octets, last } => {
             let Some(place) = active.accept_stream(flow, stream)? else { return Ok(()) };
@@ -400,14 +400,12 @@ fn on_frame(
 
 fn on_ack(
     now: Instant,
-    flow: &Flow,
     active: &mut Active<'_>,
     ranges: AckRanges,
     delay: Duration,
     congestion_marks: u64,
     effects: &mut Effects,
 ) -> Result<(), ModernError> {
-    let _ = flow;
     let mut newest: Option<(u64, Sent)> = None;
     let mut acked = [0u64; PATHS];
     let mut prior = [0u64; PATHS];
