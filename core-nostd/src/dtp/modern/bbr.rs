@@ -71,6 +71,8 @@ pub(super) struct Bbr {
     /// Octets lost and delivered in this round.
     round_lost: u64,
     round_delivered: u64,
+    /// The highest rate that was measured in the round.
+    round_bandwidth: u64,
     loss_events: u32,
     up_round_growth: u64,
     up_acked: u64,
@@ -106,6 +108,7 @@ impl Bbr {
             full_reached: false,
             round_lost: 0,
             round_delivered: 0,
+            round_bandwidth: 0,
             loss_events: 0,
             up_round_growth: 1,
             up_acked: 0,
@@ -154,7 +157,8 @@ impl Bbr {
         if self.min_rtt == Duration::MAX || bandwidth == 0 {
             return FIRST_WINDOW_PACKETS * self.mss;
         }
-        let octets = u128::from(bandwidth) * (self.min_rtt + HOST_TIME).as_nanos() / 1_000_000_000;
+        let octets = u128::from(bandwidth) * self.min_rtt.saturating_add(HOST_TIME).as_nanos()
+            / 1_000_000_000;
         (octets * u128::from(gain) / 100).min(u128::from(u64::MAX / 4)) as u64
     }
 
@@ -178,6 +182,7 @@ impl Bbr {
     pub fn on_ack(&mut self, sample: &AckSample) {
         let round_start = sample.prior_delivered >= self.round_end;
         self.round_delivered += sample.acked;
+        self.round_bandwidth = self.round_bandwidth.max(sample.rate.unwrap_or(0));
         if round_start {
             self.round_end = sample.delivered;
             self.rounds += 1;
@@ -228,7 +233,7 @@ impl Bbr {
             } else {
                 self.bandwidth_low
             };
-            let latest = sample.rate.unwrap_or(0);
+            let latest = self.round_bandwidth;
             if too_high {
                 self.bandwidth_low = latest.max(low.saturating_mul(BETA) / 100);
                 let low = self.inflight_low.min(self.window);
@@ -244,7 +249,8 @@ impl Bbr {
             self.full_reached = true;
             self.inflight_high = self.high_after_loss(delivered);
         }
-        (self.round_lost, self.round_delivered, self.loss_events) = (0, 0, 0);
+        (self.round_lost, self.round_delivered, self.round_bandwidth, self.loss_events) =
+            (0, 0, 0, 0);
         if self.state == State::Up {
             self.up_round_growth = (self.up_round_growth * 2).min(1 << 20);
         }
