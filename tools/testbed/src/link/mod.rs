@@ -1,7 +1,7 @@
 //! One link between two namespaces, with the delay, loss and rate of a network far away.
 //!
 //! A rate alone is the kernel's affair (TBF on a veth pair). For delay and loss a thread of this process carries frames between two TAP
-//! devices ([`relay`]): the kernel that this was made for has no netem.
+//! devices (`relay.rs`): the kernel that this was made for has no netem.
 
 mod relay;
 
