@@ -62,6 +62,14 @@ impl IdCipher {
             sequence: u32::from_be_bytes(sequence),
         })
     }
+
+    /// A number that depends on 16 octets and on the key. It says nothing of ids that are sealed: the other direction of the cipher makes it.
+    pub(super) fn unforeseen(&self, octets: &ConnectionId) -> u64 {
+        let mut block = (*octets).into();
+        self.0.decrypt_block(&mut block);
+        let octets: [u8; 16] = block.into();
+        octets.first_chunk().map_or(0, |head| u64::from_be_bytes(*head))
+    }
 }
 
 impl core::fmt::Debug for IdCipher {

@@ -30,6 +30,7 @@ mod replay;
 mod restart;
 mod retry;
 mod rtt;
+mod steer;
 mod stream;
 mod ticket;
 pub(super) mod timers;
@@ -60,6 +61,7 @@ pub use protect::{
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow};
 pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
+pub use steer::{Steerer, Steering};
 pub use ticket::{TICKET_OCTETS, Ticket};
 pub use varint::VARINT_END;
 
