@@ -332,7 +332,11 @@ fn carry(stream: &DtpStream, tcp: &TcpStream, counts: &Counts) {
     counts.active.fetch_sub(1, Ordering::AcqRel);
 }
 
-fn pump(mut from: impl Read, mut to: impl Write, octets: &AtomicU64) -> io::Result<()> {
+/// Carries octets until `from` ends, and counts them.
+///
+/// # Errors
+/// Those of either side.
+pub fn pump(mut from: impl Read, mut to: impl Write, octets: &AtomicU64) -> io::Result<()> {
     let mut piece = vec![0; PIECE_OCTETS];
     loop {
         let count = match from.read(&mut piece) {

@@ -624,6 +624,27 @@ impl DtpListener {
         }
     }
 
+    /// Waits for a client for a while, and gives nothing when none has come.
+    ///
+    /// # Errors
+    /// When the endpoint's thread has failed.
+    pub fn accept_within(&self, patience: Duration) -> io::Result<Option<(DtpStream, SocketAddr)>> {
+        let shared = self.0.shared();
+        let end = Instant::now() + patience;
+        let mut state = shared.lock();
+        loop {
+            if let Some(result) = self.try_accept(&mut state) {
+                return result.map(Some);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let woken = shared.accepted.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     pub(crate) fn poll_accept(
         &self,
         context: &Context<'_>,
