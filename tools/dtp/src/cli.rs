@@ -6,7 +6,7 @@ use crate::keys;
 use crate::live;
 use crate::run as run_program;
 use crate::session::{self, Session};
-use crate::{Congestion, Connector, DtpListener, Endpoint, Settings, Trust};
+use crate::{Congestion, Connector, DtpListener, Endpoint, Settings, Steered, Trust};
 use clap::{Args, Subcommand, ValueEnum};
 use heddle_core::dtp::modern::{Identity, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -99,6 +99,12 @@ pub struct ServeArgs {
     /// A directory for tickets, made if it is not there: transfers go on after a restart of this server
     #[arg(long)]
     state: Option<PathBuf>,
+    /// This server's number among those that share one address behind a steering middlebox
+    #[arg(long, requires = "id_key")]
+    server_number: Option<u16>,
+    /// The file with the key of 64 hexadecimal digits that the middlebox and its servers share for connection ids
+    #[arg(long, requires = "server_number")]
+    id_key: Option<PathBuf>,
     /// Print the flows and what was counted every so many seconds
     #[arg(long)]
     flows_every: Option<u64>,
@@ -251,6 +257,12 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
         Some(path) => keys::read_authorized(path)?,
         None => Vec::new(),
     };
+    let steered = match (args.server_number, &args.id_key) {
+        (Some(number), Some(path)) => {
+            Some(Steered { number, id_key: keys::read_private(path)?.into() })
+        }
+        _ => None,
+    };
     let mut patterns = Vec::new();
     if private.is_some() && args.authorized.is_some() {
         patterns.push(Pattern::KnownServerClientKey);
@@ -275,6 +287,7 @@ fn serve(args: &ServeArgs, out: &mut impl Write) -> io::Result<()> {
         patterns,
         authorized,
         tickets: args.state.clone(),
+        steered,
         ..Settings::default()
     };
     let listener = DtpListener::bind(args.listen, &settings)?;

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// The largest datagram that goes over an Ethernet of 1500 octets with IPv6.
 const DATAGRAM: u16 = 1452;
@@ -70,6 +71,18 @@ pub struct Settings {
     pub boundaries: bool,
     /// Where tickets are kept, so that flows outlive the process; nothing for nowhere. A directory serves one process at a time.
     pub tickets: Option<PathBuf>,
+    /// What a server behind a steering middlebox has in its connection ids; nothing for a server that stands alone.
+    pub steered: Option<Steered>,
+}
+
+/// How a steering middlebox tells one of its servers by the ids of its flows ([`heddle_core::dtp::modern::Steerer`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steered {
+    /// This server's number; no other one behind the middlebox has it.
+    pub number: u16,
+    /// The key of the connection ids, which the middlebox and all its servers share. Flows out of tickets must have been made with the same
+    /// number and key.
+    pub id_key: Zeroizing<[u8; 32]>,
 }
 
 impl Default for Settings {
@@ -88,6 +101,7 @@ impl Default for Settings {
             authorized: Vec::new(),
             boundaries: false,
             tickets: None,
+            steered: None,
         }
     }
 }
@@ -319,12 +333,17 @@ fn endpoint(settings: &Settings, ids: &Ids) -> io::Result<core::Endpoint<'static
         budgets: leak(vec![0; (settings.flows * 4).next_power_of_two()]),
     };
     let takes = !settings.patterns.is_empty();
+    let (server, id_key) = match &settings.steered {
+        Some(steered) => (steered.number, &steered.id_key),
+        None => (0, &ids.key),
+    };
     let config = Config {
         identity: settings.identity.clone(),
         patterns: leak(settings.patterns.clone()),
         authorized: leak(settings.authorized.clone()),
         suites: suites(),
-        id_key: *ids.key,
+        id_key: **id_key,
+        server,
         generation: ids.boots << 16,
         keep_alive_cap_s: u32::try_from(settings.keep_alive_cap.as_secs()).unwrap_or(u32::MAX),
         datagram_octets: settings.datagram,

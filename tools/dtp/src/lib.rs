@@ -55,7 +55,7 @@ pub mod tickets;
 mod transfer;
 mod upload;
 
-pub use driver::{Endpoint, FlowReport, Settings};
+pub use driver::{Endpoint, FlowReport, Settings, Steered};
 pub use heddle_core::dtp::modern::{CloseReason, Congestion};
 pub use restored::Rewound;
 pub use stream::{Connector, DtpListener, DtpStream, Trust};
