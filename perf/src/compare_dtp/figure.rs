@@ -98,8 +98,13 @@ pub fn measure(shutdown: &Shutdown) -> miette::Result<(Vec<Row>, Bar)> {
             programs: programs_beside_this_one(),
             directory: directory.path().to_path_buf(),
         };
-        let report =
-            run_tolerant(&options, "hdl-perf-figure", shutdown, |_| {}).into_diagnostic()?;
+        let report = run_tolerant(
+            &options,
+            &format!("heddle-dtp-{}-figure", std::process::id()),
+            shutdown,
+            |_| {},
+        )
+        .into_diagnostic()?;
         let [dtp, tcp] = report.downloads.as_slice() else {
             return Err(miette!("two downloads were expected"));
         };

@@ -63,8 +63,8 @@ pub fn remove_leftovers() -> miette::Result<()> {
     namespace::remove(&left).into_diagnostic()
 }
 
-/// What the bench's namespaces begin with; the process's number and a number of the link follow.
-const PREFIX: &str = "hdl-perf-";
+/// What the namespaces begin with; the number of the process and that of the link follow. Not as the testbed's: it wants to be alone.
+const PREFIX: &str = "heddle-dtp-";
 
 /// A link of the bench's own.
 pub fn link(number: usize, shape: &Shape) -> miette::Result<Link> {
