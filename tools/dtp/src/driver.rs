@@ -38,12 +38,6 @@ const AFTER_CHANGE: [Duration; 4] = [
     Duration::from_millis(500),
 ];
 
-/// Datagrams that follow each other more closely than this are waited for, so that one wake-up serves many: as NICs moderate their interrupts.
-const MODERATION: Duration = Duration::from_millis(1);
-
-/// Octets of one wake-up above which the next one is not put off.
-const PLENTY_OCTETS: usize = 128 << 10;
-
 /// What an endpoint is made with.
 #[derive(Clone)]
 pub struct Settings {
@@ -257,7 +251,6 @@ impl Endpoint {
             changes: Changes::new().ok(),
             is_up: true,
             changed: None,
-            received: (Instant::ZERO, 0),
         };
         std::thread::Builder::new().name("dtp".into()).spawn(move || worker.run())?;
         Ok(Self(Arc::new(Handle { shared })))
@@ -381,8 +374,6 @@ struct Worker {
     is_up: bool,
     /// When the network last changed, and how many probes have followed.
     changed: Option<(Instant, usize)>,
-    /// When datagrams last came, and their octets.
-    received: (Instant, usize),
 }
 
 /// Datagrams of one size to one place.
@@ -432,7 +423,6 @@ impl Worker {
         } else {
             due.map_or(Duration::from_secs(60), |due| due.since(now()))
         };
-        self.moderate(wait);
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let (readable, changed) = {
             let mut fds = vec![
@@ -461,15 +451,6 @@ impl Worker {
         }
         self.tell();
         Ok(())
-    }
-
-    /// Lets datagrams gather while they come one after the other, for no longer than `most`.
-    fn moderate(&self, most: Duration) {
-        let (when, octets) = self.received;
-        let since = now().since(when);
-        if octets < PLENTY_OCTETS && since < MODERATION {
-            std::thread::sleep((MODERATION - since).min(most));
-        }
     }
 
     fn network_changed(&mut self) {
@@ -501,13 +482,11 @@ impl Worker {
 
     fn receive(&mut self, buffers: &mut [Vec<u8>; BATCH]) {
         // Not for ever: what is to be sent waits meanwhile.
-        let mut octets = 0;
         for _ in 0..8 {
             let mut state = None;
             let shared = &self.shared;
             let result = self.outlet.socket.receive(buffers, |path, datagram, marked| {
                 let state = state.get_or_insert_with(|| shared.lock());
-                octets += datagram.len();
                 if let Err(reason) = state.endpoint.handle(now(), path, datagram, marked) {
                     tracing::trace!(?path, reason = reason.name(), "dropped");
                 }
@@ -517,7 +496,6 @@ impl Worker {
                 break;
             }
         }
-        self.received = (now(), octets);
     }
 
     /// Tells the application what has happened. Who waits is woken up only when the lock is free again.

@@ -9,7 +9,7 @@ use heddle_core::dtp::modern::{
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,8 @@ impl Connector {
         &self.endpoint
     }
 
-    fn begin(&self, address: SocketAddr) -> io::Result<FlowId> {
+    /// Begins a flow; `changed` is told when something happens to it.
+    fn begin(&self, address: SocketAddr, changed: &Arc<Condvar>) -> io::Result<FlowId> {
         let (pattern, server, pre_shared) = match (&self.trust, self.private) {
             (Trust::Key(key), None) => (Pattern::KnownServer, Some(*key), None),
             (Trust::Key(key), Some(_)) => (Pattern::KnownServerClientKey, Some(*key), None),
@@ -100,7 +101,8 @@ impl Connector {
                 }
             }
         };
-        state.flows.insert(flow, Status { held: true, ..Status::default() });
+        let changed = Arc::clone(changed);
+        state.flows.insert(flow, Status { held: true, changed, ..Status::default() });
         drop(state);
         self.endpoint.shared().ring();
         Ok(flow)
@@ -116,6 +118,7 @@ impl Connector {
         let mut rivals: Vec<Held> = Vec::new();
         let mut error = io::Error::new(ErrorKind::InvalidInput, "no address");
         let mut next = Instant::now();
+        let changed = Arc::new(Condvar::new());
         loop {
             if rivals.is_empty() || Instant::now() >= next {
                 match waiting.next() {
@@ -123,7 +126,7 @@ impl Connector {
                         rivals.push(Held {
                             shared: Arc::clone(shared),
                             endpoint: self.endpoint.clone(),
-                            flow: self.begin(address)?,
+                            flow: self.begin(address, &changed)?,
                         });
                         next = Instant::now() + RIVAL_AFTER;
                     }
@@ -145,17 +148,14 @@ impl Connector {
                 }
             }
             if winner.is_none() && gone.is_empty() {
-                let changed = rivals
-                    .first()
-                    .and_then(|rival| state.flows.get(&rival.flow))
-                    .map(|status| Arc::clone(&status.changed));
-                if let Some(changed) = changed {
-                    // The condition of one of several rivals: look at the others often enough.
-                    let (state, _) = changed
-                        .wait_timeout(state, Duration::from_millis(20))
-                        .unwrap_or_else(PoisonError::into_inner);
-                    drop(state);
-                }
+                let wait = match waiting.len() {
+                    0 => RIVAL_AFTER,
+                    _ => next.saturating_duration_since(Instant::now()),
+                };
+                waits(&mut state, &rivals, 1);
+                let (mut state, _) =
+                    changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+                waits(&mut state, &rivals, -1);
                 continue;
             }
             drop(state);
@@ -194,6 +194,15 @@ impl Connector {
             };
         }
         Ok(false)
+    }
+}
+
+/// Notes that a thread waits for all of the flows, or does no longer.
+fn waits(state: &mut State, rivals: &[Held], by: isize) {
+    for rival in rivals {
+        if let Some(status) = state.flows.get_mut(&rival.flow) {
+            status.waiting = status.waiting.saturating_add_signed(by);
+        }
     }
 }
 

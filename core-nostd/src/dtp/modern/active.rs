@@ -22,6 +22,10 @@ pub(super) const PATHS: usize = 4;
 /// Ranges of packet numbers that an acknowledgement tells at most.
 const ACK_RANGES: usize = 32;
 
+/// The first packets, by which the sender finds out what the path carries, are acknowledged by twos.
+const EARLY: u8 = 128;
+const EARLY_EVERY: u8 = 2;
+
 /// A flow with nothing to do keeps its active part for this long.
 pub(super) const SLEEP_AFTER: Duration = Duration::from_secs(1);
 
@@ -54,6 +58,8 @@ pub(super) struct Received {
     pub largest: u64,
     pub largest_at: Instant,
     pub unacknowledged: u8,
+    /// Packets that asked for an acknowledgement, as far as they are counted: the first ones get theirs soon.
+    pub early: u8,
     pub due: Option<Instant>,
     pub congestion_marks: u64,
 }
@@ -70,6 +76,8 @@ impl Received {
         self.congestion_marks += u64::from(marked);
         if eliciting {
             self.unacknowledged = self.unacknowledged.saturating_add(1);
+            let every = if self.early < EARLY { every.min(EARLY_EVERY) } else { every };
+            self.early = self.early.saturating_add(1);
             let at_once = !in_order || marked || self.unacknowledged >= every;
             let due = match self.unacknowledged {
                 _ if at_once => now,
