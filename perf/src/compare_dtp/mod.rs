@@ -1,5 +1,6 @@
-//! `compare dtp`: DTP beside TCP, MPTCP, quinn and UDT, between two network namespaces, each end a process of its own.
+//! `compare dtp`: DTP beside TCP, MPTCP, quinn, UDT and dtn7, between two network namespaces, each end a process of its own.
 
+mod dtn7;
 mod ends;
 mod figure;
 mod flows;
@@ -166,7 +167,11 @@ fn rates(name: CaseName, arguments: &Arguments, shutdown: &Shutdown) -> miette::
     let contenders: Vec<Contender> = Contender::value_variants()
         .iter()
         .copied()
-        .filter(|contender| *contender != Contender::Udt || udt::program().is_some())
+        .filter(|contender| match contender {
+            Contender::Udt => udt::program().is_some(),
+            Contender::Dtn7 => dtn7::programs().is_some(),
+            _ => true,
+        })
         .collect();
     let mut case = Case {
         name: name.title().to_owned(),

@@ -7,6 +7,7 @@ use heddle_testbed::link::{Link, Shape};
 use heddle_testbed::shutdown::Shutdown;
 use miette::IntoDiagnostic;
 
+use super::dtn7;
 use super::ends::Contender;
 use super::report::{Bar, Case, Figure, median};
 use super::site::{self, Transfer};
@@ -24,8 +25,13 @@ const AT_A_TIME: usize = 5;
 const MOST_DEAD_S: f64 = 0.5;
 
 /// Who is beside ours, once each.
-const PEERS: [Contender; 4] =
-    [Contender::TcpCubic, Contender::Mptcp, Contender::QuinnCubic, Contender::OursBbr];
+const PEERS: [Contender; 5] = [
+    Contender::TcpCubic,
+    Contender::Mptcp,
+    Contender::QuinnCubic,
+    Contender::OursBbr,
+    Contender::Dtn7,
+];
 
 /// The address after the outage.
 const OTHER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 77);
@@ -78,10 +84,30 @@ pub fn measure(
         ));
     }
     case.figures.push(figure);
-    let peers = PEERS.map(transfer);
-    let wholes: Vec<f64> =
-        peers.iter().map(|peer| undisturbed(peer, shutdown)).collect::<miette::Result<_>>()?;
-    for ((peer, whole), run) in peers.iter().zip(wholes).zip(at_once(&peers, outage, shutdown)?) {
+    let peers: Vec<Transfer> = PEERS
+        .into_iter()
+        // Its ends only upload.
+        .filter(|peer| *peer != Contender::Dtn7 || !download && dtn7::programs().is_some())
+        .map(transfer)
+        .collect();
+    // Whoever does not get through an undisturbed network either is told of, and the others go on.
+    let (mut fit, mut wholes) = (Vec::new(), Vec::new());
+    for peer in peers {
+        match undisturbed(&peer, shutdown) {
+            Ok(whole) => {
+                fit.push(peer);
+                wholes.push(whole);
+            }
+            Err(report) => {
+                shutdown.check().into_diagnostic()?;
+                let mut figure = Figure::new(peer.contender.name());
+                figure.add(octets, Err(report));
+                Case::print(&figure);
+                case.figures.push(figure);
+            }
+        }
+    }
+    for ((peer, whole), run) in fit.iter().zip(wholes).zip(at_once(&fit, outage, shutdown)?) {
         let mut figure = Figure::new(peer.contender.name());
         if let Ok(run) = &run {
             figure.dead_s.push(run.seconds - whole - outage.as_secs_f64());

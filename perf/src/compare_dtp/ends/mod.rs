@@ -1,5 +1,6 @@
 //! One end of a transfer: a process in a namespace of its own, so that its CPU time is its own too.
 
+mod dtn7;
 mod ours;
 mod quic;
 mod tcp;
@@ -34,6 +35,8 @@ pub enum Contender {
     QuinnBbr,
     /// UDT, of which both ends are a program of C++.
     Udt,
+    /// dtn7, a daemon of the Bundle Protocol at each end.
+    Dtn7,
 }
 
 impl Contender {
@@ -48,6 +51,7 @@ impl Contender {
             Self::QuinnCubic => "quinn-cubic",
             Self::QuinnBbr => "quinn-bbr",
             Self::Udt => "udt",
+            Self::Dtn7 => "dtn7",
         }
     }
 
@@ -67,6 +71,7 @@ impl Contender {
             Self::QuinnCubic => "quinn, CUBIC",
             Self::QuinnBbr => "quinn, BBR",
             Self::Udt => "UDT",
+            Self::Dtn7 => "dtn7, TCPCL",
         }
     }
 }
@@ -96,8 +101,11 @@ pub struct Arguments {
 pub struct Outcome {
     /// From before the connection was opened until everything had arrived, and the sender knew.
     pub seconds: f64,
-    /// CPU time of the process, in user and kernel mode.
+    /// CPU time of the process and of those that it has started, in user and kernel mode.
     pub cpu_seconds: f64,
+    /// When that was, in seconds of the clock that all processes share.
+    #[serde(default)]
+    pub done_at_s: f64,
 }
 
 /// Is one end, and says on standard output what came of it.
@@ -105,7 +113,7 @@ pub struct Outcome {
 /// # Errors
 /// Those of sockets, and when the octets are not those that were sent.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let start = Instant::now();
+    let mut start = Instant::now();
     let task = Task { octets: arguments.octets, download: arguments.download };
     let address = arguments.address;
     let role = if arguments.connect { Role::Client(task) } else { Role::Server };
@@ -118,11 +126,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         Contender::QuinnCubic => quic::run(false, address, role)?,
         Contender::QuinnBbr => quic::run(true, address, role)?,
         Contender::Udt => return Err("UDT's ends are a program of their own".into()),
+        Contender::Dtn7 => {
+            let done;
+            (start, done) = dtn7::run(address, arguments.octets, role)?;
+            done
+        }
     };
-    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
     let outcome = Outcome {
         seconds: done.duration_since(start).as_secs_f64(),
-        cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+        cpu_seconds: match arguments.contender {
+            Contender::Dtn7 => dtn7::cpu_seconds()?,
+            _ => seconds(ClockId::ProcessCPUTime),
+        },
+        done_at_s: seconds(ClockId::Monotonic) - done.elapsed().as_secs_f64(),
     };
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
