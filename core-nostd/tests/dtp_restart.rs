@@ -183,6 +183,23 @@ fn a_server_that_comes_back_is_found_by_a_client_that_has_moved_meanwhile() {
 }
 
 #[test]
+fn a_client_that_moves_after_its_answer_is_found_by_the_restarted_server() {
+    let mut world = in_the_middle(8);
+    world.packets.clear();
+    let now = world.now;
+    world.ends[1].restart(now, 0);
+    let flow = world.ends[1].flow.unwrap();
+    // The server has the answer, and the client has moved before anything of the server's came.
+    let answered = world.run(60, |world| world.ends[1].endpoint.counter(Counter::Restarted) == 1);
+    assert!(answered && world.ends[0].endpoint.counter(Counter::Restarted) == 0);
+    world.packets.retain(|packet| packet.1 == 1);
+    world.ends[0].address = address(98, 1234);
+    assert!(world.run(600, |world| world.all_read()));
+    assert_eq!(world.ends[1].endpoint.path(flow), Some(address(98, 1234)));
+    world.check(8);
+}
+
+#[test]
 fn a_flood_at_a_flow_that_restarts_is_answered_ten_times_a_second_at_most() {
     let mut world = in_the_middle(4);
     let mut out = [0; 1500];

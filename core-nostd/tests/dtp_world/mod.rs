@@ -1,12 +1,18 @@
 //! The simulated world: a client, a server, and a network between them that does its worst.
 
+mod app;
+mod scenario;
+
+use app::App;
+pub use scenario::{Kill, Scenario};
+
 use heddle_core::dtp::modern::{
-    Active, CloseReason, Config, Congestion, Connect, Counter, Endpoint, Event, Flow, FlowId,
-    Identity, Memory, ModernError, PathAddress, Pattern, Sent, StreamError, Transmit, public_key,
+    Active, CloseReason, Config, Connect, Counter, Endpoint, Event, Flow, Identity, Memory,
+    ModernError, PathAddress, Pattern, Sent, Transmit, public_key,
 };
 use heddle_core::node::Instant;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// SplitMix64.
 pub struct Rng(pub u64);
@@ -33,127 +39,23 @@ impl Rng {
     }
 }
 
-/// What happens in a run.
-#[derive(Clone, Debug)]
-pub struct Scenario {
-    pub seed: u64,
-    /// Octets of each stream from the client, and of each answer.
-    pub up: Vec<usize>,
-    pub down: Vec<usize>,
-    pub pattern: Pattern,
-    pub suites: u8,
-    pub congestion: Congestion,
-    pub datagram: u16,
-    pub buffer: usize,
-    pub loss: f64,
-    pub duplicate: f64,
-    pub corrupt: f64,
-    pub reorder: f64,
-    pub delay_ms: f64,
-    pub rate: f64,
-    /// Start and length in seconds.
-    pub outages: Vec<(f64, f64)>,
-    pub flips: Vec<f64>,
-    pub new_address_after_outage: bool,
-    /// The platform tells of changes.
-    pub events: bool,
-    /// When the client's clock jumps, and by how many seconds.
-    pub jumps: Vec<(f64, f64)>,
-    /// When the server loses all it knows.
-    pub server_restarts: Option<f64>,
-    pub keep_alive_s: u32,
-}
-
-impl Scenario {
-    /// A good network.
-    pub fn calm(seed: u64) -> Self {
-        Self {
-            seed,
-            up: vec![100_000],
-            down: vec![100_000],
-            pattern: Pattern::KnownServer,
-            suites: 1,
-            congestion: Congestion::Cubic,
-            datagram: 1200,
-            buffer: 1 << 16,
-            loss: 0.0,
-            duplicate: 0.0,
-            corrupt: 0.0,
-            reorder: 0.0,
-            delay_ms: 10.0,
-            rate: 10e6,
-            outages: vec![],
-            flips: vec![],
-            new_address_after_outage: false,
-            events: true,
-            jumps: vec![],
-            server_restarts: None,
-            keep_alive_s: 24 * 3600,
-        }
-    }
-
-    pub fn random(seed: u64) -> Self {
-        let mut rng = Rng(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ 0x1234);
-        let streams = 1 + rng.below(4) as usize;
-        let size = |rng: &mut Rng| match rng.below(4) {
-            0 => rng.below(100) as usize,
-            1 => rng.below(20_000) as usize,
-            _ => rng.below(200_000) as usize,
-        };
-        let hard = rng.unit();
-        let mut chance = |most: f64| if rng.chance(0.5) { rng.unit() * most * hard } else { 0.0 };
-        let (loss, duplicate, corrupt, reorder) =
-            (chance(0.25), chance(0.2), chance(0.1), chance(0.3));
-        let patterns = [
-            Pattern::KnownServer,
-            Pattern::KnownServerClientKey,
-            Pattern::UnknownServer,
-            Pattern::PreShared,
-        ];
-        let pattern = patterns[rng.below(4) as usize];
-        let outages = (0..rng.below(3))
-            .map(|_| {
-                let length = match rng.below(3) {
-                    0 => rng.unit(),
-                    1 => rng.unit() * 60.0,
-                    _ => rng.unit() * 4000.0,
-                };
-                (rng.unit() * 3.0, length)
-            })
-            .collect();
-        Self {
-            seed,
-            up: (0..streams).map(|_| size(&mut rng)).collect(),
-            down: (0..streams).map(|_| size(&mut rng)).collect(),
-            pattern,
-            suites: 1 + rng.below(3) as u8,
-            congestion: if rng.chance(0.5) { Congestion::Cubic } else { Congestion::Bbr },
-            datagram: 1200 + rng.below(300) as u16,
-            buffer: 1 << (14 + rng.below(4)),
-            loss,
-            duplicate,
-            corrupt,
-            reorder,
-            delay_ms: 0.1 + rng.unit() * rng.unit() * 300.0,
-            rate: 1e5 * 1000f64.powf(rng.unit()),
-            outages,
-            flips: (0..rng.below(4)).map(|_| rng.unit() * 5.0).collect(),
-            new_address_after_outage: rng.chance(0.5),
-            events: rng.chance(0.5),
-            jumps: (0..rng.below(2))
-                .map(|_| (rng.unit() * 4.0, rng.unit() * 200.0 - 100.0))
-                .collect(),
-            server_restarts: rng.chance(0.06).then(|| rng.unit() * 2.0),
-            keep_alive_s: if rng.chance(0.2) { 60 + rng.below(600) as u32 } else { 24 * 3600 },
-        }
-    }
-}
-
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Complete,
+    /// Everything has come but streams of which an end that died had acknowledged more than it had stored; it was told.
+    Reset,
     /// An end was told why it ended.
     Ended(CloseReason),
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Played {
+    pub outcome: Outcome,
+    /// Processes that went on from tickets.
+    pub restarts: u32,
+    /// Of when which packet was sent: two runs with the same number were the same.
+    pub digest: u64,
 }
 
 const CLIENT_KEY: [u8; 32] = [3; 32];
@@ -169,92 +71,6 @@ const ALL: [Pattern; 4] = [
 pub fn address(host: u8, port: u16) -> PathAddress {
     let ip = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, host];
     PathAddress { local: 0, port, ip }
-}
-
-/// The octet of a stream at an offset.
-fn octet(stream: u32, down: bool, offset: u64) -> u8 {
-    (offset.wrapping_mul(31)
-        ^ (offset >> 8).wrapping_mul(7)
-        ^ (u64::from(stream) * 101)
-        ^ (u64::from(down) * 55)) as u8
-}
-
-/// An application: it writes what it must on each stream, reads what comes, and checks it.
-struct App {
-    down: bool,
-    /// Written so far and in the end, by stream.
-    out: BTreeMap<u32, (u64, u64, bool)>,
-    /// Read so far, and whether the end has come.
-    got: BTreeMap<u32, (u64, bool)>,
-    flow: Option<FlowId>,
-    closed: Option<CloseReason>,
-}
-
-impl App {
-    fn new(down: bool) -> Self {
-        Self { down, out: BTreeMap::new(), got: BTreeMap::new(), flow: None, closed: None }
-    }
-
-    fn work(
-        &mut self,
-        endpoint: &mut Endpoint,
-        sizes: &[usize],
-        rng: &mut Rng,
-    ) -> Result<(), String> {
-        let Some(flow) = self.flow else { return Ok(()) };
-        let streams: Vec<u32> = endpoint.streams(flow).into_iter().flatten().collect();
-        for stream in streams {
-            let size = sizes.get(stream as usize / 2).copied().unwrap_or(0) as u64;
-            self.out.entry(stream).or_insert((0, size, false));
-            let known = self.got.entry(stream).or_insert((0, false));
-            let mut buffer = [0; 5000];
-            loop {
-                let most = 1 + rng.below(5000) as usize;
-                match endpoint.read(flow, stream, &mut buffer[..most]) {
-                    Ok(Some(0)) | Err(StreamError::NoStream) => break,
-                    Ok(None) => {
-                        known.1 = true;
-                        break;
-                    }
-                    Ok(Some(count)) => {
-                        for &got in &buffer[..count] {
-                            if got != octet(stream, !self.down, known.0) {
-                                return Err(format!(
-                                    "a wrong octet at {} of stream {stream}",
-                                    known.0
-                                ));
-                            }
-                            known.0 += 1;
-                        }
-                    }
-                    Err(StreamError::NoFlow) => break,
-                    Err(error) => return Err(format!("read: {error:?}")),
-                }
-            }
-        }
-        for (&stream, (written, size, finished)) in &mut self.out {
-            while written < size {
-                let count = (*size - *written).min(1 + rng.below(9000)) as usize;
-                let octets: Vec<u8> =
-                    (0..count as u64).map(|i| octet(stream, self.down, *written + i)).collect();
-                match endpoint.write(flow, stream, &octets) {
-                    Ok(0) | Err(_) => break,
-                    Ok(count) => *written += count as u64,
-                }
-            }
-            if written == size && !*finished && endpoint.finish(flow, stream).is_ok() {
-                *finished = true;
-            }
-        }
-        Ok(())
-    }
-
-    fn got_all(&self, sizes: &[usize]) -> bool {
-        sizes
-            .iter()
-            .enumerate()
-            .all(|(index, &size)| self.got.get(&(index as u32 * 2)) == Some(&(size as u64, true)))
-    }
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -321,56 +137,109 @@ pub fn connect(pattern: Pattern, keep_alive_s: u32) -> Connect {
     Connect { pattern, identity, keep_alive_s }
 }
 
-pub fn run(scenario: &Scenario, trace: bool) -> Result<Outcome, String> {
+/// An endpoint with its memory, for as long as `then` uses it.
+fn with_endpoint<T>(
+    scenario: &Scenario,
+    server: bool,
+    process: u32,
+    now: Instant,
+    then: impl FnOnce(&mut Endpoint) -> T,
+) -> T {
     let authorized = [public_key(&CLIENT_KEY)];
-    let mut stores = [0; 2].map(|_| Store::new(8, 4, scenario.buffer));
-    let [client_store, server_store] = &mut stores;
-    let (mut client_actives, flows, timers, budgets) = client_store.actives();
-    let memory = Memory { flows, timers, actives: &mut client_actives, budgets };
+    let mut store = Store::new(8, 4, scenario.buffer);
+    let (mut actives, flows, timers, budgets) = store.actives();
+    let memory = Memory { flows, timers, actives: &mut actives, budgets };
+    let role = if server {
+        server_config(&authorized)
+    } else {
+        Config { id_key: [0x11; 32], ..Config::default() }
+    };
     let config = Config {
         suites: scenario.suites | 1,
-        id_key: [0x11; 32],
         datagram_octets: scenario.datagram,
         congestion: scenario.congestion,
-        ..Config::default()
+        generation: process << 16,
+        ..role
     };
-    let start = 1_000_000_000_000u64;
     let mut seed = [0; 32];
     seed[..8].copy_from_slice(&scenario.seed.to_le_bytes());
-    let mut client = Endpoint::new(config, memory, seed, Instant::from_nanos(start));
-    let (mut server_actives, flows, timers, budgets) = server_store.actives();
-    let memory = Memory { flows, timers, actives: &mut server_actives, budgets };
-    let config = Config {
-        suites: scenario.suites | 1,
-        datagram_octets: scenario.datagram,
-        congestion: scenario.congestion,
-        ..server_config(&authorized)
-    };
-    seed[31] = 1;
-    let mut server = Endpoint::new(config.clone(), memory, seed, Instant::from_nanos(start));
+    seed[24..28].copy_from_slice(&process.to_le_bytes());
+    seed[31] = u8::from(server);
+    then(&mut Endpoint::new(config, memory, seed, now))
+}
+
+pub fn run(scenario: &Scenario, trace: bool) -> Result<Played, String> {
     let mut world = World::new(scenario, trace);
-    let flow = client
-        .connect(
-            Instant::from_nanos(start),
-            address(1, 4444),
-            connect(scenario.pattern, scenario.keep_alive_s),
-        )
-        .map_err(|error| format!("connect: {error:?}"))?;
-    world.client.flow = Some(flow);
-    let outcome = world.play(&mut client, &mut server)?;
-    if let Some(restart) = outcome {
-        // The server's memory is gone; another process answers at its address.
-        drop(server);
-        let mut store = Store::new(8, 4, scenario.buffer);
-        let (mut actives, flows, timers, budgets) = store.actives();
-        let memory = Memory { flows, timers, actives: &mut actives, budgets };
-        seed[31] = 2;
-        let mut server = Endpoint::new(config, memory, seed, Instant::from_nanos(restart));
-        world.server = App::new(true);
-        world.restarted = true;
-        world.play(&mut client, &mut server)?;
+    let start = Instant::from_nanos(world.now);
+    with_endpoint(scenario, false, 0, start, |client| {
+        with_endpoint(scenario, true, 0, start, |server| {
+            let connect = connect(scenario.pattern, scenario.keep_alive_s);
+            let flow = client.connect(start, address(1, 4444), connect);
+            world.client.flow = Some(flow.map_err(|error| format!("connect: {error:?}"))?);
+            live(&mut world, client, server)
+        })
+    })?;
+    let outcome = world.judge()?;
+    Ok(Played { outcome, restarts: world.restarts, digest: world.digest })
+}
+
+/// Plays on, and puts others in the place of processes that die, until all is done.
+fn live(world: &mut World, client: &mut Endpoint, server: &mut Endpoint) -> Result<(), String> {
+    match world.play(client, server)? {
+        Some(kill) => replace(world, &kill, client, server),
+        None => Ok(()),
     }
-    world.judge()
+}
+
+/// Puts another endpoint in the place of each that is killed, and plays on.
+fn replace(
+    world: &mut World,
+    kill: &Kill,
+    client: &mut Endpoint,
+    server: &mut Endpoint,
+) -> Result<(), String> {
+    let scenario = world.scenario;
+    if kill.client {
+        let rest = Kill { client: false, ..kill.clone() };
+        // Without a ticket it would have to begin anew, as other runs do.
+        if !world.client.disk.has_ticket(world.now) {
+            return replace(world, &rest, client, server);
+        }
+        world.client.disk.processes += 1;
+        let (process, now) = (world.client.disk.processes, world.client_now());
+        return with_endpoint(scenario, false, process, now, |client| {
+            world.log("the client's process is another");
+            world.restarts += 1;
+            world.client.restart(client, now, kill.deaths)?;
+            if kill.moves {
+                world.flip(client);
+            }
+            replace(world, &rest, client, server)
+        });
+    }
+    if kill.server {
+        let rest = Kill { server: false, ..kill.clone() };
+        let (has_ticket, now) =
+            (world.server.disk.has_ticket(world.now), Instant::from_nanos(world.now));
+        if !has_ticket {
+            // All that it knew is gone; another process answers at its address.
+            let processes = world.server.disk.processes;
+            world.server = App::new(true, scenario.finishes);
+            world.server.disk.processes = processes;
+            world.forgotten = true;
+        }
+        world.server.disk.processes += 1;
+        let process = world.server.disk.processes;
+        return with_endpoint(scenario, true, process, now, |server| {
+            world.log(&format!("the server's process is another, with a ticket: {has_ticket}"));
+            if has_ticket {
+                world.restarts += 1;
+                world.server.restart(server, now, kill.deaths)?;
+            }
+            replace(world, &rest, client, server)
+        });
+    }
+    live(world, client, server)
 }
 
 struct World<'s> {
@@ -387,17 +256,22 @@ struct World<'s> {
     server: App,
     opened: usize,
     closing: bool,
-    restarted: bool,
+    /// The server has lost a flow that the client has.
+    forgotten: bool,
+    restarts: u32,
+    digest: u64,
+    next_ticket: u64,
     actions: Vec<(u64, Action)>,
     clock_offset: i64,
 }
 
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 enum Action {
     Flip,
     OutageEnds,
     Jump(i64),
-    Restart,
+    Forget,
+    Kill(Kill),
 }
 
 impl<'s> World<'s> {
@@ -415,7 +289,9 @@ impl<'s> World<'s> {
         actions.extend(
             scenario.jumps.iter().map(|&(when, by)| (at(when), Action::Jump((by * 1e9) as i64))),
         );
-        actions.extend(scenario.server_restarts.map(|when| (at(when), Action::Restart)));
+        actions.extend(scenario.server_restarts.map(|when| (at(when), Action::Forget)));
+        let kills = scenario.kills.iter();
+        actions.extend(kills.map(|kill| (at(kill.at_s), Action::Kill(kill.clone()))));
         actions.sort_by_key(|action| Reverse(action.0));
         Self {
             scenario,
@@ -427,11 +303,14 @@ impl<'s> World<'s> {
             queue: BinaryHeap::new(),
             busy_until: [start; 2],
             host: 2,
-            client: App::new(false),
-            server: App::new(true),
+            client: App::new(false, scenario.finishes),
+            server: App::new(true, scenario.finishes),
             opened: 0,
             closing: false,
-            restarted: false,
+            forgotten: false,
+            restarts: 0,
+            digest: 0xcbf2_9ce4_8422_2325,
+            next_ticket: start,
             actions,
             clock_offset: 0,
         }
@@ -478,6 +357,9 @@ impl<'s> World<'s> {
             if to_server { "->" } else { "<-" },
             octets.len()
         ));
+        for value in [self.now, octets.len() as u64, u64::from(to_server)] {
+            self.digest = (self.digest ^ value).wrapping_mul(0x0100_0000_01b3);
+        }
         let copies = 1 + u64::from(self.rng.chance(self.scenario.duplicate));
         for _ in 0..copies {
             let mut octets = octets.to_vec();
@@ -497,12 +379,12 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Plays until both are done, an end is gone, or the server restarts (then the moment).
+    /// Plays until both are done, an end is gone, or processes die (then which).
     fn play(
         &mut self,
         client: &mut Endpoint,
         server: &mut Endpoint,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<Kill>, String> {
         let scenario = self.scenario;
         let mut steps = 0u64;
         loop {
@@ -527,6 +409,7 @@ impl<'s> World<'s> {
                 self.log("the client closes");
                 client.close(self.client.flow.unwrap(), 7);
             }
+            self.commit(client, server);
             let mut buffer = [0; 2000];
             let mut sent = 0;
             while let Some(transmit) = client.transmit(self.client_now(), &mut buffer) {
@@ -577,7 +460,13 @@ impl<'s> World<'s> {
                 let (_, action) = self.actions.pop().unwrap();
                 self.log(&format!("{action:?}"));
                 match action {
-                    Action::Restart => return Ok(Some(self.now)),
+                    Action::Forget => {
+                        self.server.disk.lose();
+                        return Ok(Some(Kill::of_server()));
+                    }
+                    // One that has closed the flow and dies would have nothing to do.
+                    Action::Kill(_) if self.closing || self.client.closed.is_some() => {}
+                    Action::Kill(kill) => return Ok(Some(kill)),
                     Action::Jump(by) => self.clock_offset += by,
                     Action::Flip => self.flip(client),
                     Action::OutageEnds => {
@@ -610,6 +499,21 @@ impl<'s> World<'s> {
                     self.log(&format!("client: {result:?}"));
                 }
             }
+        }
+    }
+
+    /// Has tickets written now and then, if anybody is to die.
+    fn commit(&mut self, client: &Endpoint, server: &Endpoint) {
+        if self.scenario.kills.is_empty() || self.now < self.next_ticket {
+            return;
+        }
+        let wait = self.rng.unit() * self.scenario.ticket_every_s;
+        self.next_ticket = self.now + (wait * 1e9) as u64;
+        // The application opens its streams before it has the first ticket written.
+        if self.rng.chance(0.5) && self.opened == self.scenario.up.len() {
+            self.client.commit(client, self.now, &mut self.rng);
+        } else {
+            self.server.commit(server, self.now, &mut self.rng);
         }
     }
 
@@ -668,13 +572,11 @@ impl<'s> World<'s> {
     fn state(&self, client: &Endpoint, server: &Endpoint) -> String {
         let phase = |app: &App, endpoint: &Endpoint| app.flow.and_then(|flow| endpoint.phase(flow));
         format!(
-            "client {:?} {:?} {:?}, server {:?} {:?} {:?}, lost {}, {:?}",
+            "client {:?} {}, server {:?} {}, lost {}, {:?}",
             phase(&self.client, client),
-            self.client.got,
-            self.client.out,
+            self.client.state(),
             phase(&self.server, server),
-            self.server.got,
-            self.server.out,
+            self.server.state(),
             client.counter(Counter::Lost),
             ModernError::ALL
                 .iter()
@@ -696,16 +598,17 @@ impl<'s> World<'s> {
         let complete = self.client.got_all(&self.scenario.down) && self.closing;
         let reason = self.client.closed.ok_or("the client was told nothing")?;
         if complete && matches!(reason, CloseReason::Local | CloseReason::Expired) {
-            return Ok(Outcome::Complete);
+            let has_resets = self.client.has_resets() || self.server.has_resets();
+            return Ok(if has_resets { Outcome::Reset } else { Outcome::Complete });
         }
         let longest = self.scenario.outages.iter().map(|outage| outage.1).fold(0.0, f64::max);
         let excused = match reason {
             CloseReason::Expired => {
-                self.restarted
+                self.forgotten
                     || longest + 150.0 > f64::from(self.scenario.keep_alive_s.min(24 * 3600)) / 2.0
             }
             // A handshake takes a few tries; there was not enough network for them while the client waited.
-            CloseReason::Timeout => self.restarted || self.network_to_open() < 10.0,
+            CloseReason::Timeout => self.forgotten || self.network_to_open() < 10.0,
             _ => false,
         };
         if excused {

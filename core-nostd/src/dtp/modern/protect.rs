@@ -408,6 +408,11 @@ impl Opener {
         self.failures
     }
 
+    /// Whether anything has opened yet.
+    pub const fn has_opened(&self) -> bool {
+        self.window.highest().is_some()
+    }
+
     /// Opens a flow packet in place. A packet that does not open is left as it is.
     ///
     /// # Errors

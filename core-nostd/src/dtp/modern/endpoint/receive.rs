@@ -242,7 +242,7 @@ impl<'m> Endpoint<'m> {
 }
 
 /// The place of the path that a packet came over; a new one becomes a candidate.
-fn path_place(
+pub(super) fn path_place(
     active: &mut Active<'_>,
     config: &Config,
     datagram: u16,
@@ -275,7 +275,7 @@ fn path_place(
 }
 
 /// The newest packet came over another path than the flow's: the peer may have moved.
-fn consider_move(now: Instant, active: &mut Active<'_>, place: Option<usize>) {
+pub(super) fn consider_move(now: Instant, active: &mut Active<'_>, place: Option<usize>) {
     let Some(place) = place.filter(|&place| place != active.current) else {
         active.wanted = None;
         return;

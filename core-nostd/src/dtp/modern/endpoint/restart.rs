@@ -12,6 +12,7 @@ use super::super::{
     LEAST_INITIAL_OCTETS, ModernError, Opener, Parameters, Pattern, ResumeSecret, Role, Sealer,
     SessionSecrets, Suite, TAG_OCTETS,
 };
+use super::receive::{consider_move, path_place};
 use super::{Counter, Endpoint, PathAddress, seconds};
 use crate::node::Instant;
 use core::time::Duration;
@@ -312,6 +313,8 @@ impl<'m> Endpoint<'m> {
                     flow.address = address;
                 }
                 self.try_restart(slot, now);
+            } else {
+                self.seek_client(now, slot, address, datagram.len());
             }
             return Err(ModernError::OldKeys);
         };
@@ -328,6 +331,24 @@ impl<'m> Endpoint<'m> {
         let payload = datagram.get(opened.payload.clone()).unwrap_or(&[]);
         let sequence = content.sequence & 0xffff;
         self.on_opened(now, (slot, sequence), address, octets, payload, &opened, marked)
+    }
+
+    /// A client has answered this server's restart and has moved before it heard anything under the new keys: so it still sends under the old ones,
+    /// and what it has to hear goes to where it was. Whoever has seen the id may be it, and is challenged like any new address.
+    fn seek_client(&mut self, now: Instant, slot: u32, address: PathAddress, octets: usize) {
+        let config = self.config.clone();
+        let Some((flow, active)) = self.pair(slot) else { return };
+        let is_heard = active.opener.as_ref().is_none_or(Opener::has_opened);
+        if is_heard || flow.role != Role::Server || flow.address == address {
+            return;
+        }
+        let place = path_place(active, &config, flow.datagram, address, now, true);
+        if let Some(path) = place.and_then(|place| active.paths.get_mut(place)) {
+            path.on_received(octets);
+            consider_move(now, active, place);
+        }
+        self.set_ready(slot);
+        self.reschedule(slot);
     }
 
     /// The peer has shown what was sent to `answered`, so it is there, if that is where its packet came from.

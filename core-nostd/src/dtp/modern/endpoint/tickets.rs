@@ -9,7 +9,8 @@ use super::{Endpoint, FlowId};
 use crate::node::Instant;
 
 impl Endpoint<'_> {
-    /// What has to be kept of a flow so that [`Endpoint::restore`] makes it again; nothing for one that is not open.
+    /// What has to be kept of a flow so that [`Endpoint::restore`] makes it again; nothing for one that is not open, or
+    /// of which a client does not know yet whether the server has it ([`super::Event::Connected`] tells).
     ///
     /// The peer need not send again what the ticket says is delivered: all that was read, or less after [`Ticket::set_delivered`]. So a ticket is
     /// right if it is written after what the application keeps of the octets; an older ticket only makes the peer send more again.
@@ -20,6 +21,10 @@ impl Endpoint<'_> {
             return None;
         }
         let active = self.actives.get(known.active as usize);
+        // The server may still forget what this client has not yet heard from.
+        if active.is_some_and(|active| active.opening.is_some()) {
+            return None;
+        }
         let streams = match active.filter(|_| !known.resuming) {
             Some(active) => active
                 .streams
