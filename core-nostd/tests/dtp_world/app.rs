@@ -106,6 +106,8 @@ impl App {
         now: Instant,
         deaths: u32,
     ) -> Result<(), String> {
+        // What the process was still writing died with it.
+        self.disk.pending = None;
         let octets = self.disk.ticket.ok_or("no ticket")?;
         let read = Ticket::from_octets(&octets).map_err(|error| format!("ticket: {error:?}"))?;
         let mut ticket = read;
