@@ -60,6 +60,7 @@ pub use protect::{
     SleepingSealer, TAG_OCTETS,
 };
 pub use replay::{REPLAY_WINDOW, ReplayWindow};
+pub use restart::{Report as RestartReport, StreamReport};
 pub use retry::{RETRY_LIFETIME_S, RetryKey, TOKEN_OCTETS};
 pub use steer::{Steerer, Steering};
 pub use ticket::{TICKET_OCTETS, Ticket};

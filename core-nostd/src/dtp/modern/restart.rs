@@ -42,7 +42,8 @@ pub(super) fn first_number(own: u32, peer: u32) -> Result<u64, ModernError> {
 
 /// How far an end has got with a stream.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct StreamReport {
+pub struct StreamReport {
+    /// The stream's number.
     pub id: u32,
     /// Everything has come, the end too.
     pub complete: bool,
@@ -52,16 +53,18 @@ pub(super) struct StreamReport {
     pub limit: u64,
 }
 
-/// What an end says of itself in a restart's handshake, besides [`Parameters`].
+/// What an end says of itself in a restart's handshake, besides [`Parameters`] (`SPEC.md`, section 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Report {
+pub struct Report {
     /// How often it has restarted.
     pub restarts: u32,
-    /// Streams that it and its peer have opened, as far as it knows.
+    /// Streams that it has opened.
     pub opened: u32,
+    /// Those of its peer: so many from the first on, without a gap.
     pub peer_opened: u32,
-    /// Which of the streams behind those it has seen already, as in [`Flow`].
+    /// Which of the streams behind those it has seen already: bit i is for the one with 1 + i others between it and those.
     pub opened_ahead: u32,
+    /// How the open streams stand.
     pub streams: Vec<StreamReport, MAX_STREAMS>,
     /// It will not go on.
     pub refused: bool,
@@ -89,6 +92,9 @@ impl Writer<'_> {
 
 impl Report {
     /// Writes the report to the beginning of `buffer` and gives its octets.
+    ///
+    /// # Errors
+    /// [`ModernError::NoRoom`].
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, ModernError> {
         let mut writer = Writer { buffer, octets: 0 };
         if self.refused {
@@ -108,6 +114,9 @@ impl Report {
     }
 
     /// Reads what [`Parameters::parse`] has stepped over.
+    ///
+    /// # Errors
+    /// [`ModernError::Parameter`] for parameters that are missing, there twice, or of another length or value than they can have.
     pub fn parse(mut payload: &[u8]) -> Result<Self, ModernError> {
         let mut report = Self::default();
         let (mut restarts, mut opened) = (None, None);
@@ -132,6 +141,9 @@ impl Report {
                     }
                 }
                 STREAM => report.stream(value)?,
+                REFUSED if report.refused || !value.is_empty() => {
+                    return Err(ModernError::Parameter);
+                }
                 REFUSED => report.refused = true,
                 _ => {}
             }
@@ -153,12 +165,12 @@ impl Report {
         let limit = rest.first_chunk().ok_or(ModernError::Parameter)?;
         let stream = StreamReport {
             id: u32::from_be_bytes(*id),
-            complete: flags & 1 != 0,
+            complete: *flags == 1,
             delivered: u64::from_be_bytes(*delivered),
             limit: u64::from_be_bytes(*limit),
         };
         let known = self.streams.iter().any(|known| known.id == stream.id);
-        if known || stream.delivered >= VARINT_END || stream.limit >= VARINT_END {
+        if known || *flags > 1 || stream.delivered >= VARINT_END || stream.limit >= VARINT_END {
             return Err(ModernError::Parameter);
         }
         self.streams.push(stream).map_err(|_| ModernError::Parameter)
