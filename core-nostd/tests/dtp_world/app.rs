@@ -70,6 +70,8 @@ pub struct App {
     reset: Vec<u32>,
     pub flow: Option<FlowId>,
     pub closed: Option<CloseReason>,
+    /// Everything has been read, and the flow is closed: a restarted end that does not write its streams again then resets them.
+    pub is_over: bool,
     pub disk: Disk,
 }
 
@@ -83,6 +85,7 @@ impl App {
             reset: Vec::new(),
             flow: None,
             closed: None,
+            is_over: false,
             disk: Disk::default(),
         }
     }
@@ -201,6 +204,7 @@ impl App {
                         *read += 1;
                     }
                 }
+                Err(StreamError::Reset) if self.is_over => return Ok(()),
                 Err(StreamError::Reset) if self.disk.processes > 0 && self.finishes => {
                     if !self.reset.contains(&stream) {
                         self.reset.push(stream);

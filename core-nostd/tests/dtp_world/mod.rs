@@ -406,6 +406,7 @@ impl<'s> World<'s> {
                 && self.server.got_all(&scenario.up)
             {
                 self.closing = true;
+                (self.client.is_over, self.server.is_over) = (true, true);
                 self.log("the client closes");
                 client.close(self.client.flow.unwrap(), 7);
             }
