@@ -515,7 +515,7 @@ impl Worker {
                     wakers.append(&mut state.accept_wakers);
                 }
                 Event::ServerKey(key) => status.server_key = Some(key),
-                Event::Connected => status.connected = true,
+                Event::Answered | Event::Connected => status.connected = true,
                 Event::Suspended => status.suspended = true,
                 Event::Resumed => status.suspended = false,
                 Event::Moved | Event::Restarted => {

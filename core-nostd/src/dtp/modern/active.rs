@@ -129,6 +129,8 @@ pub struct Active<'m> {
     pub(super) listen_until: Instant,
     /// The path that the peer has moved to, until it has proven to be there.
     pub(super) wanted: Option<usize>,
+    /// After silence the peer was heard from `wanted`: at the old address there is nobody to send data to.
+    pub(super) old_path_is_silent: bool,
     /// The peer has restarted, and has been answered.
     pub(super) pending: Option<Pending>,
 }
@@ -170,6 +172,7 @@ impl<'m> Active<'m> {
             busy: Instant::ZERO,
             listen_until: NEVER,
             wanted: None,
+            old_path_is_silent: false,
             pending: None,
         }
     }
@@ -199,6 +202,7 @@ impl<'m> Active<'m> {
         self.busy = now;
         self.listen_until = NEVER;
         self.wanted = None;
+        self.old_path_is_silent = false;
         self.pending = None;
     }
 
@@ -408,6 +412,11 @@ impl<'m> Active<'m> {
                 *place = None;
             }
         }
+    }
+
+    /// Whether data waits for the proof that the peer is where it was heard last.
+    pub(super) const fn waits_for_move(&self) -> bool {
+        self.old_path_is_silent && self.wanted.is_some()
     }
 
     /// Whether everything that the application gave is acknowledged.

@@ -1,6 +1,7 @@
-//! CUBIC (RFC 9438), with beta 0.7 and C 0.4 segments a cubic second.
+//! CUBIC (RFC 9438), with beta 0.7 and C 0.4 segments a cubic second, and HyStart++ (RFC 9406) for its first slow start.
 
 use super::congestion::{AckSample, FIRST_WINDOW_PACKETS, LEAST_WINDOW_PACKETS, rate};
+use super::slow_start::{SlowStart, Step};
 use crate::node::Instant;
 use core::time::Duration;
 
@@ -9,6 +10,7 @@ pub(super) struct Cubic {
     mss: u64,
     window: u64,
     threshold: u64,
+    slow_start: SlowStart,
     /// The window at the last reduction, in octets.
     max: u64,
     /// When the present epoch of congestion avoidance began.
@@ -42,6 +44,7 @@ impl Cubic {
             mss,
             window,
             threshold: u64::MAX,
+            slow_start: SlowStart::new(),
             max: window,
             epoch: None,
             k_ms: 0,
@@ -82,7 +85,20 @@ impl Cubic {
             return;
         }
         if self.window < self.threshold {
-            self.window = self.window.saturating_add(sample.acked).min(self.threshold);
+            // Later slow starts know their threshold (RFC 9406, section 4.3).
+            let step = match self.threshold {
+                u64::MAX => self.slow_start.on_ack(sample, self.mss),
+                _ => Step::Grow(sample.acked),
+            };
+            match step {
+                Step::Grow(octets) => {
+                    self.window = self.window.saturating_add(octets).min(self.threshold);
+                }
+                Step::End => {
+                    self.threshold = self.window;
+                    self.max = self.window;
+                }
+            }
             return;
         }
         let epoch = *self.epoch.get_or_insert_with(|| {

@@ -54,19 +54,20 @@ pub enum CloseReason {
 }
 
 bitflags::bitflags! {
-    /// What the application has not been told yet.
+    /// What the application has not been told yet; it is told in this order.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
     pub(super) struct Events: u16 {
         const INCOMING = 1;
         const SERVER_KEY = 2;
-        const CONNECTED = 4;
-        const READABLE = 8;
-        const WRITABLE = 16;
-        const SUSPENDED = 32;
-        const RESUMED = 64;
-        const MOVED = 128;
-        const RESTARTED = 256;
-        const CLOSED = 512;
+        const ANSWERED = 4;
+        const CONNECTED = 8;
+        const READABLE = 16;
+        const WRITABLE = 32;
+        const SUSPENDED = 64;
+        const RESUMED = 128;
+        const MOVED = 256;
+        const RESTARTED = 512;
+        const CLOSED = 1024;
     }
 }
 

@@ -30,6 +30,7 @@ mod replay;
 mod restart;
 mod retry;
 mod rtt;
+mod slow_start;
 mod steer;
 mod stream;
 mod ticket;

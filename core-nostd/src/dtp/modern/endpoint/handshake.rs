@@ -481,6 +481,7 @@ impl<'m> Endpoint<'m> {
         flow.phase = Phase::Open;
         // The server waits for a packet as the proof of the address.
         active.control |= Control::PING | Control::IDS | Control::TOTAL_WINDOW;
+        self.tell(slot, Events::ANSWERED);
         self.set_ready(slot);
     }
 

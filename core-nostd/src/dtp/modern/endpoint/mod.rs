@@ -152,7 +152,9 @@ pub enum Event {
     Incoming,
     /// The server shows this key; nothing is sent until [`Endpoint::trust`].
     ServerKey([u8; KEY_OCTETS]),
-    /// The handshake is done.
+    /// The server has answered and is who it should be: streams may be opened and written to.
+    Answered,
+    /// The server has the flow.
     Connected,
     /// A stream has something to read: octets, its end or its reset. It may be a new stream.
     Readable,
@@ -692,6 +694,7 @@ impl<'m> Endpoint<'m> {
             let event = match event {
                 Events::INCOMING => Event::Incoming,
                 Events::SERVER_KEY => Event::ServerKey(key.unwrap_or_default()),
+                Events::ANSWERED => Event::Answered,
                 Events::CONNECTED => Event::Connected,
                 Events::READABLE => Event::Readable,
                 Events::WRITABLE => Event::Writable,

@@ -161,6 +161,11 @@ impl<'m> Endpoint<'m> {
         }
         if opened.newest && effects.beyond_probing {
             consider_move(now, active, place);
+            if resumed {
+                active.old_path_is_silent = true;
+            } else if active.wanted.is_none() {
+                active.old_path_is_silent = false;
+            }
         }
         if let Some(place) = effects.proven
             && (active.wanted == Some(place) || active.current == place)
@@ -301,6 +306,7 @@ pub(super) fn consider_move(now: Instant, active: &mut Active<'_>, place: Option
 /// Goes over to a path that is proven.
 fn move_to(flow: &mut Flow, active: &mut Active<'_>, place: usize, events: &mut Events) {
     active.wanted = None;
+    active.old_path_is_silent = false;
     if active.current == place {
         return;
     }

@@ -122,7 +122,7 @@ impl Endpoint<'_> {
                 } else if client {
                     at(refresh);
                 }
-                if path.window_is_open() {
+                if path.window_is_open() && !active.waits_for_move() {
                     at_pacing(active, flow.total_sent, &mut at);
                 }
                 for path in active.paths.iter().filter(|path| path.challenge.is_some()) {
@@ -356,8 +356,15 @@ impl Endpoint<'_> {
             if client {
                 flow.peer.change();
             }
-            let Some(active) = self.wake(slot) else { continue };
-            active.give_up_outstanding();
+            if self.wake(slot).is_none() {
+                continue;
+            }
+            let Some((flow, active)) = self.pair(slot) else { continue };
+            // A flow that was heard just now may not be concerned: what it has on its way may arrive.
+            let patience = active.path().map_or(Duration::ZERO, |path| path.rtt.probe_timeout(0));
+            if flow.phase == Phase::Suspended || now >= flow.heard.after(patience) {
+                active.give_up_outstanding();
+            }
             active.control |= Control::PING | Control::IDS;
             active.probe = true;
             active.recovery.probes = 0;

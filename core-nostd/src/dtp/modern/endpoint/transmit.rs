@@ -209,8 +209,8 @@ fn build_on_current(
     let draining = flow.phase == Phase::Draining;
     let probe = active.probe;
     let ack_is_due = active.received.due.is_some_and(|due| due <= now);
-    let may_send =
-        active.recovery.has_room() && (probe || path.window_is_open() && path.paced_until() <= now);
+    let is_open = !active.waits_for_move() && path.window_is_open() && path.paced_until() <= now;
+    let may_send = active.recovery.has_room() && (probe || is_open);
     let allowed = usize::try_from(path.allowance()).unwrap_or(usize::MAX);
     let mut room = usize::from(path.datagram).min(out.len()).min(allowed);
     if probe && path.proof == Proof::Proven {
