@@ -39,11 +39,6 @@ impl Disk {
         }
     }
 
-    /// Nothing on it can be read any more.
-    pub fn lose(&mut self) {
-        *self = Self { processes: self.processes, ..Self::default() };
-    }
-
     /// Whether a process could go on from it.
     pub fn has_ticket(&mut self, now: u64) -> bool {
         self.settle(now);

@@ -221,18 +221,20 @@ fn replace(
         let rest = Kill { server: false, ..kill.clone() };
         let (has_ticket, now) =
             (world.server.disk.has_ticket(world.now), Instant::from_nanos(world.now));
-        if !has_ticket {
-            // All that it knew is gone; another process answers at its address.
+        if kill.loses_all {
+            // Another process answers at its address.
             let processes = world.server.disk.processes;
             world.server = App::new(true, scenario.finishes);
             world.server.disk.processes = processes;
             world.forgotten = true;
+        } else if !has_ticket {
+            return replace(world, &rest, client, server);
         }
         world.server.disk.processes += 1;
         let process = world.server.disk.processes;
         return with_endpoint(scenario, true, process, now, |server| {
-            world.log(&format!("the server's process is another, with a ticket: {has_ticket}"));
-            if has_ticket {
+            world.log("the server's process is another");
+            if !kill.loses_all {
                 world.restarts += 1;
                 world.server.restart(server, now, kill.deaths)?;
             }
@@ -461,10 +463,7 @@ impl<'s> World<'s> {
                 let (_, action) = self.actions.pop().unwrap();
                 self.log(&format!("{action:?}"));
                 match action {
-                    Action::Forget => {
-                        self.server.disk.lose();
-                        return Ok(Some(Kill::of_server()));
-                    }
+                    Action::Forget => return Ok(Some(Kill::of_all_of_the_server())),
                     // One that has closed the flow and dies would have nothing to do.
                     Action::Kill(_) if self.closing || self.client.closed.is_some() => {}
                     Action::Kill(kill) => return Ok(Some(kill)),

@@ -53,12 +53,22 @@ pub struct Kill {
     pub moves: bool,
     /// How long the network is gone from then on.
     pub out_s: f64,
+    /// The disk is gone too.
+    pub loses_all: bool,
 }
 
 impl Kill {
-    /// Of the server alone, at once.
-    pub fn of_server() -> Self {
-        Self { at_s: 0.0, client: false, server: true, deaths: 0, moves: false, out_s: 0.0 }
+    /// Of the server and its disk.
+    pub fn of_all_of_the_server() -> Self {
+        Self {
+            at_s: 0.0,
+            client: false,
+            server: true,
+            deaths: 0,
+            moves: false,
+            out_s: 0.0,
+            loses_all: true,
+        }
     }
 
     fn random(rng: &mut Rng) -> Self {
@@ -70,6 +80,7 @@ impl Kill {
             deaths: u32::from(rng.chance(0.2)),
             moves: rng.chance(0.5),
             out_s: if rng.chance(0.3) { rng.unit() * 40.0 } else { 0.0 },
+            loses_all: false,
         }
     }
 }
