@@ -180,6 +180,6 @@ fn bbr_bears_one_loss_in_a_hundred() {
     for seed in 1..4 {
         let outcome = upload(&line, Congestion::Bbr, 30_000_000, seed);
         println!("{outcome:?}");
-        assert!(outcome.used > 0.7, "{outcome:?}");
+        assert!(outcome.used > 0.75, "{outcome:?}");
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct Bbr {
     /// The highest rate that was measured in the round.
     round_bandwidth: u64,
     loss_events: u32,
+    /// The round before had losses enough to end Startup.
+    much_lost_before: bool,
     up_round_growth: u64,
     up_acked: u64,
     /// Octets that came beyond what the bandwidth explains: acknowledgements come in bursts.
@@ -110,6 +112,7 @@ impl Bbr {
             round_delivered: 0,
             round_bandwidth: 0,
             loss_events: 0,
+            much_lost_before: false,
             up_round_growth: 1,
             up_acked: 0,
             extra_acked: [0; 2],
@@ -245,10 +248,13 @@ impl Bbr {
                 self.inflight_high.min(self.high_after_loss(sample.prior_in_flight));
             self.start_down(sample.now);
         }
-        if too_high && self.state == State::Startup && self.loss_events >= 6 {
+        // In two rounds one after the other: a single one may have had bad luck.
+        let much = too_high && self.loss_events >= 6;
+        if much && self.much_lost_before && self.state == State::Startup {
             self.full_reached = true;
             self.inflight_high = self.high_after_loss(delivered);
         }
+        self.much_lost_before = much;
         (self.round_lost, self.round_delivered, self.round_bandwidth, self.loss_events) =
             (0, 0, 0, 0);
         if self.state == State::Up {
@@ -359,6 +365,9 @@ impl Bbr {
         let expired = now.since(self.probe_rtt_min_at) > PROBE_RTT_INTERVAL;
         if sample.rtt < self.probe_rtt_min || expired {
             self.probe_rtt_min = sample.rtt;
+            self.probe_rtt_min_at = now;
+        } else if sample.rtt <= self.probe_rtt_min.saturating_add(HOST_TIME) {
+            // No queue but what the hosts add: nothing has to be drained to see that.
             self.probe_rtt_min_at = now;
         }
         if self.probe_rtt_min < self.min_rtt || now.since(self.min_rtt_at) > MIN_RTT_WINDOW {
