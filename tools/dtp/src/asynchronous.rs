@@ -77,11 +77,11 @@ impl AsyncWrite for DtpStream {
 
 /// A listener with the shape of `tokio::net::TcpListener`.
 #[derive(Clone)]
-pub struct DtpListener(stream::DtpListener);
+pub struct DtpListener(crate::DtpListener);
 
 impl DtpListener {
     /// The listener of a blocking one.
-    pub const fn new(listener: stream::DtpListener) -> Self {
+    pub const fn new(listener: crate::DtpListener) -> Self {
         Self(listener)
     }
 

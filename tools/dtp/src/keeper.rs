@@ -1,6 +1,6 @@
 //! Writes tickets while flows live: a thread of its own, since disks are slow and packets do not wait for them.
 
-use crate::driver::{Shared, State, Status, now};
+use crate::shared::{Shared, State, Status, now};
 use crate::tickets::{Ids, Store};
 use heddle_core::dtp::modern::{FlowId, Role};
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 //! A private key is a file of one line, 64 hexadecimal digits, that only its owner may read; the public key stands beside it with `.pub`.
 //! Known servers are lines of `host:port key`, authorized clients lines of `key`, each with an optional comment behind.
 
-use crate::driver::random;
+use crate::endpoint::random;
 use heddle_core::dtp::modern::public_key;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

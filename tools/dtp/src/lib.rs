@@ -37,11 +37,14 @@
 
 pub mod asynchronous;
 pub mod cli;
+mod connector;
 mod driver;
+mod endpoint;
 pub mod files;
 pub mod gateway;
 mod keeper;
 pub mod keys;
+mod listener;
 pub mod live;
 mod messages;
 mod netlink;
@@ -49,13 +52,18 @@ mod outlet;
 mod restored;
 mod run;
 mod session;
+mod settings;
+mod shared;
 mod socket;
 mod stream;
 pub mod tickets;
 mod transfer;
 mod upload;
 
-pub use driver::{Endpoint, FlowReport, Settings, Steered};
+pub use connector::{Connector, Trust};
+pub use endpoint::{Endpoint, FlowReport};
 pub use heddle_core::dtp::modern::{CloseReason, Congestion};
+pub use listener::DtpListener;
 pub use restored::Rewound;
-pub use stream::{Connector, DtpListener, DtpStream, Trust};
+pub use settings::{Settings, Steered};
+pub use stream::DtpStream;

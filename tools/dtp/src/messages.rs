@@ -1,7 +1,7 @@
 //! Messages that keep their boundaries, on flows whose ends both want it ([`crate::Settings::boundaries`]).
 
 use crate::asynchronous;
-use crate::driver::State;
+use crate::shared::State;
 use crate::stream::{DtpStream, STREAM, closed};
 use heddle_core::dtp::modern::{CloseReason, Message, StreamError};
 use std::future::poll_fn;

@@ -1,8 +1,10 @@
 //! Streams that outlive the process: what an application says of what it keeps, and what it is told after a restart.
 
-use crate::driver::now;
+use crate::connector::Connector;
+use crate::listener::DtpListener;
+use crate::shared::now;
 use crate::socket::path_of;
-use crate::stream::{Connector, DtpListener, DtpStream, STREAM, closed};
+use crate::stream::{DtpStream, STREAM, closed};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
 //! A client's transfer from the command line: over a new flow, or over that of a run before which was killed.
 
+use crate::connector::Connector;
 use crate::keys::Key;
-use crate::stream::{Connector, DtpStream};
+use crate::stream::DtpStream;
 use crate::tickets;
 use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind, Write};

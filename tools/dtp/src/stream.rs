@@ -1,226 +1,19 @@
-//! Streams and listeners with the shapes of `std::net`.
+//! Streams with the shape of `std::net::TcpStream`.
 
-use crate::driver::{Endpoint, Settings, Shared, State, Status, now};
+use crate::endpoint::Endpoint;
 use crate::restored::{Rewound, gone};
-use crate::socket::{address_of, path_of};
-use heddle_core::dtp::modern::{
-    CloseReason, Connect, FlowId, Identity, ModernError, Pattern, StreamError,
-};
+use crate::shared::{Shared, State};
+use crate::socket::address_of;
+use heddle_core::dtp::modern::{CloseReason, FlowId, StreamError};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The stream of a flow that these types carry.
 pub(crate) const STREAM: u32 = 0;
-
-/// An address that does not answer gets a rival after this (RFC 8305, 5).
-const RIVAL_AFTER: Duration = Duration::from_millis(250);
-
-/// For how long a client waits for a place for another flow.
-const BUSY_PATIENCE: Duration = Duration::from_secs(5);
-
-/// How a client knows its server.
-#[derive(Clone)]
-pub enum Trust {
-    /// By its public key.
-    Key([u8; 32]),
-    /// By a key that both hold.
-    PreShared([u8; 32]),
-    /// By the key that it shows, if this function says so.
-    Ask(Arc<dyn Fn([u8; 32]) -> bool + Send + Sync>),
-}
-
-/// Opens streams.
-#[derive(Clone)]
-pub struct Connector {
-    endpoint: Endpoint,
-    /// How the server is known.
-    pub trust: Trust,
-    /// This client's own private key, for servers that let in by key.
-    pub private: Option<[u8; 32]>,
-    /// The keep-alive to ask for.
-    pub keep_alive: Duration,
-}
-
-impl Connector {
-    /// A connector with a socket of its own.
-    ///
-    /// # Errors
-    /// Those of sockets.
-    pub fn new(trust: Trust) -> io::Result<Self> {
-        Self::with_settings(trust, &Settings::default())
-    }
-
-    /// The same, with settings.
-    ///
-    /// # Errors
-    /// Those of sockets.
-    pub fn with_settings(trust: Trust, settings: &Settings) -> io::Result<Self> {
-        let endpoint = Endpoint::start(None, settings)?;
-        let keep_alive = Duration::from_secs(24 * 3600);
-        Ok(Self { endpoint, trust, private: None, keep_alive })
-    }
-
-    /// The endpoint.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
-    /// Begins a flow; `changed` is told when something happens to it.
-    fn begin(&self, address: SocketAddr, changed: &Arc<Condvar>) -> io::Result<FlowId> {
-        let (pattern, server, pre_shared) = match (&self.trust, self.private) {
-            (Trust::Key(key), None) => (Pattern::KnownServer, Some(*key), None),
-            (Trust::Key(key), Some(_)) => (Pattern::KnownServerClientKey, Some(*key), None),
-            (Trust::PreShared(key), _) => (Pattern::PreShared, None, Some(*key)),
-            (Trust::Ask(_), _) => (Pattern::UnknownServer, None, None),
-        };
-        let identity = Identity { private: self.private, server, pre_shared };
-        let keep_alive_s = u32::try_from(self.keep_alive.as_secs()).unwrap_or(u32::MAX);
-        let connect = Connect { pattern, identity, keep_alive_s };
-        let patience = Instant::now() + BUSY_PATIENCE;
-        let (mut state, flow) = loop {
-            let mut state = self.endpoint.shared().lock();
-            if let Some(failed) = &state.failed {
-                return Err(io::Error::other(failed.clone()));
-            }
-            match state.endpoint.connect(now(), path_of(address), connect.clone()) {
-                Ok(flow) => break (state, flow),
-                // Flows that say goodbye still have their places.
-                Err(ModernError::NoActive | ModernError::TableFull)
-                    if Instant::now() < patience =>
-                {
-                    drop(state);
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                Err(error) => {
-                    let message = format!("cannot open a flow: {}", error.name());
-                    return Err(io::Error::other(message));
-                }
-            }
-        };
-        let changed = Arc::clone(changed);
-        state.flows.insert(flow, Status { held: true, changed, ..Status::default() });
-        drop(state);
-        self.endpoint.shared().ring();
-        Ok(flow)
-    }
-
-    /// Opens a stream to whichever of the addresses answers first; each further one is tried a quarter of a second after the one before.
-    ///
-    /// # Errors
-    /// Those of name resolution and sockets; [`ErrorKind::TimedOut`] when nobody answers, [`ErrorKind::PermissionDenied`] when the server's key is not trusted.
-    pub fn connect(&self, addresses: impl ToSocketAddrs) -> io::Result<DtpStream> {
-        let mut waiting = interleaved(addresses.to_socket_addrs()?.collect()).into_iter();
-        let shared = self.endpoint.shared();
-        let mut rivals: Vec<Held> = Vec::new();
-        let mut error = io::Error::new(ErrorKind::InvalidInput, "no address");
-        let mut next = Instant::now();
-        let changed = Arc::new(Condvar::new());
-        loop {
-            if rivals.is_empty() || Instant::now() >= next {
-                match waiting.next() {
-                    Some(address) => {
-                        rivals.push(Held {
-                            shared: Arc::clone(shared),
-                            endpoint: self.endpoint.clone(),
-                            flow: self.begin(address, &changed)?,
-                        });
-                        next = Instant::now() + RIVAL_AFTER;
-                    }
-                    None if rivals.is_empty() => return Err(error),
-                    None => {}
-                }
-            }
-            let mut state = shared.lock();
-            let mut winner = None;
-            let mut gone = Vec::new();
-            for (place, rival) in rivals.iter().enumerate() {
-                match self.progress(&mut state, rival.flow) {
-                    Ok(true) => winner = Some(place),
-                    Ok(false) => {}
-                    Err(why) => {
-                        error = why;
-                        gone.push(place);
-                    }
-                }
-            }
-            if winner.is_none() && gone.is_empty() {
-                let wait = match waiting.len() {
-                    0 => RIVAL_AFTER,
-                    _ => next.saturating_duration_since(Instant::now()),
-                };
-                waits(&mut state, &rivals, 1);
-                let (mut state, _) =
-                    changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
-                waits(&mut state, &rivals, -1);
-                continue;
-            }
-            drop(state);
-            if let Some(place) = winner {
-                let held = rivals.swap_remove(place);
-                held.shared.ring();
-                return Ok(DtpStream::new(held));
-            }
-            gone.into_iter().rev().for_each(|place| drop(rivals.swap_remove(place)));
-        }
-    }
-
-    /// Whether a flow is open by now; asks the application about a key on the way.
-    fn progress(&self, state: &mut State, flow: FlowId) -> io::Result<bool> {
-        let Some(status) = state.flows.get_mut(&flow) else {
-            return Err(closed(CloseReason::Local));
-        };
-        if let Some(key) = status.server_key.take() {
-            let trusted = matches!(&self.trust, Trust::Ask(ask) if ask(key));
-            if !trusted {
-                let message = "the server's key is not trusted";
-                return Err(io::Error::new(ErrorKind::PermissionDenied, message));
-            }
-            // It has just been asked.
-            let _ = state.endpoint.trust(flow);
-            self.endpoint.shared().ring();
-        }
-        let Some(status) = state.flows.get(&flow) else { return Ok(false) };
-        if let Some(reason) = status.closed {
-            return Err(closed(reason));
-        }
-        if status.connected {
-            return match state.endpoint.open_stream(flow) {
-                Ok(_) => Ok(true),
-                Err(error) => Err(io::Error::other(format!("no stream: {}", error.name()))),
-            };
-        }
-        Ok(false)
-    }
-}
-
-/// Notes that a thread waits for all of the flows, or does no longer.
-fn waits(state: &mut State, rivals: &[Held], by: isize) {
-    for rival in rivals {
-        if let Some(status) = state.flows.get_mut(&rival.flow) {
-            status.waiting = status.waiting.saturating_add_signed(by);
-        }
-    }
-}
-
-/// IPv6 and IPv4 in turn, beginning with what the system put first.
-fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let first_is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
-    let (first, second): (Vec<_>, Vec<_>) =
-        addresses.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
-    let mut mixed = Vec::new();
-    let (mut first, mut second) = (first.into_iter(), second.into_iter());
-    loop {
-        let (a, b) = (first.next(), second.next());
-        if a.is_none() && b.is_none() {
-            return mixed;
-        }
-        mixed.extend(a.into_iter().chain(b));
-    }
-}
 
 /// What a closed flow means to who reads or writes.
 pub(crate) fn closed(reason: CloseReason) -> io::Error {
@@ -249,7 +42,7 @@ pub(crate) fn closed(reason: CloseReason) -> io::Error {
 pub(crate) struct Held {
     pub shared: Arc<Shared>,
     /// Keeps the thread alive.
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     pub flow: FlowId,
 }
 
@@ -289,7 +82,7 @@ pub struct DtpStream {
 }
 
 impl DtpStream {
-    fn new(held: Held) -> Self {
+    pub(crate) fn new(held: Held) -> Self {
         Self {
             held,
             rewinding: AtomicBool::new(false),
@@ -580,96 +373,5 @@ impl Write for DtpStream {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Takes streams that clients open.
-#[derive(Clone)]
-pub struct DtpListener(Endpoint);
-
-impl DtpListener {
-    /// A listener at `address`. The settings need keys and patterns.
-    ///
-    /// # Errors
-    /// Those of sockets.
-    pub fn bind(address: SocketAddr, settings: &Settings) -> io::Result<Self> {
-        Endpoint::start(Some(address), settings).map(Self)
-    }
-
-    /// The endpoint.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.0
-    }
-
-    /// The address of the socket.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.0.local_address()
-    }
-
-    fn try_accept(&self, state: &mut State) -> Option<io::Result<(DtpStream, SocketAddr)>> {
-        if let Some(failed) = &state.failed {
-            return Some(Err(io::Error::other(failed.clone())));
-        }
-        let flow = state.incoming.pop_front()?;
-        if let Some(status) = state.flows.get_mut(&flow) {
-            status.held = true;
-        }
-        let peer = state.endpoint.path(flow).map(address_of)?;
-        Some(Ok((DtpStream::of(&self.0, flow), peer)))
-    }
-
-    /// Waits for a client.
-    ///
-    /// # Errors
-    /// When the endpoint's thread has failed.
-    pub fn accept(&self) -> io::Result<(DtpStream, SocketAddr)> {
-        let shared = self.0.shared();
-        let mut state = shared.lock();
-        loop {
-            if let Some(result) = self.try_accept(&mut state) {
-                return result;
-            }
-            state = shared.accepted.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Waits for a client for a while, and gives nothing when none has come.
-    ///
-    /// # Errors
-    /// When the endpoint's thread has failed.
-    pub fn accept_within(&self, patience: Duration) -> io::Result<Option<(DtpStream, SocketAddr)>> {
-        let shared = self.0.shared();
-        let end = Instant::now() + patience;
-        let mut state = shared.lock();
-        loop {
-            if let Some(result) = self.try_accept(&mut state) {
-                return result.map(Some);
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let woken = shared.accepted.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    pub(crate) fn poll_accept(
-        &self,
-        context: &Context<'_>,
-    ) -> Poll<io::Result<(DtpStream, SocketAddr)>> {
-        let mut state = self.0.shared().lock();
-        match self.try_accept(&mut state) {
-            Some(result) => Poll::Ready(result),
-            None => {
-                state.accept_wakers.push(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// The clients that come, one after the other.
-    pub fn incoming(&self) -> impl Iterator<Item = io::Result<DtpStream>> + '_ {
-        std::iter::from_fn(|| Some(self.accept().map(|(stream, _)| stream)))
     }
 }

@@ -13,7 +13,7 @@
 //! one in another's place opens. Each file is written anew beside the old one, synced, renamed, and the directory synced: there is always the old one or the new one. What cannot be read is put
 //! aside with `.bad` behind its name and told in the log; the flow is lost then, nothing else.
 
-use crate::driver::random;
+use crate::endpoint::random;
 use crate::keys::Key;
 use chacha20poly1305::aead::{AeadInOut, KeyInit};
 use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
