@@ -395,6 +395,7 @@ fn session(args: &ServerArgs, transfer: &[&[u8]]) -> io::Result<(Session, Option
     };
     connector.private = args.key.as_deref().map(keys::read_private).transpose()?;
     connector.keep_alive = Duration::from_secs(args.keep_alive);
+    connector.follow(&args.server)?;
     Ok((Session { connector, addresses, tickets: settings.tickets, deadline }, deadline))
 }
 

@@ -120,6 +120,7 @@ pub(crate) fn run(args: &GatewayArgs, out: &mut impl Write) -> io::Result<()> {
         (Some(address), Some(to), None, _) => serve(args, address, to, out),
         (None, _, Some(address), Some(server)) => {
             let connector = connector(args, server)?;
+            connector.follow(server)?;
             let listener = TcpListener::bind(address)?;
             writeln!(out, "accepting at {}", listener.local_addr()?)?;
             out.flush()?;

@@ -49,6 +49,7 @@ pub mod live;
 mod messages;
 mod netlink;
 mod outlet;
+mod resolve;
 mod restored;
 mod run;
 mod session;

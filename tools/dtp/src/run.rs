@@ -82,6 +82,7 @@ pub(crate) fn run(args: &RunArgs) -> io::Result<()> {
         let mut connector = Connector::with_settings(trust(&args.known, server)?, &settings)?;
         connector.private = args.key.as_deref().map(keys::read_private).transpose()?;
         connector.keep_alive = Duration::from_secs(args.keep_alive);
+        connector.follow(server)?;
         endpoints.push(connector.endpoint().clone());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
