@@ -18,6 +18,12 @@ use std::time::Duration;
 /// Octets that one call may hand to the kernel.
 const GSO_OCTETS: usize = 60_000;
 
+/// Datagrams that follow each other more closely than this are waited for when a wake-up has brought many, so that the next one serves many too: as
+/// NICs moderate their interrupts. Above so many octets of one wake-up the next is not put off.
+const MANY_DATAGRAMS: usize = 8;
+const MODERATION: Duration = Duration::from_millis(1);
+const PLENTY_OCTETS: usize = 128 << 10;
+
 /// After a change of the network flows that wait are probed again at these times: a link that is up may not carry anything yet.
 const AFTER_CHANGE: [Duration; 4] = [
     Duration::from_millis(30),
@@ -33,6 +39,8 @@ pub(crate) struct Worker {
     pub is_up: bool,
     /// When the network last changed, and how many probes have followed.
     pub changed: Option<(Instant, usize)>,
+    /// When datagrams last came, how many, and their octets.
+    pub received: (Instant, usize, usize),
 }
 
 /// Datagrams of one size to one place.
@@ -82,6 +90,7 @@ impl Worker {
         } else {
             due.map_or(Duration::from_secs(60), |due| due.since(now()))
         };
+        self.moderate(wait);
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let (readable, changed) = {
             let mut fds = vec![
@@ -110,6 +119,15 @@ impl Worker {
         }
         self.tell();
         Ok(())
+    }
+
+    /// Lets datagrams gather while many come, for no longer than `most`.
+    fn moderate(&self, most: Duration) {
+        let (when, datagrams, octets) = self.received;
+        let since = now().since(when);
+        if datagrams >= MANY_DATAGRAMS && octets < PLENTY_OCTETS && since < MODERATION {
+            std::thread::sleep((MODERATION - since).min(most));
+        }
     }
 
     fn network_changed(&mut self) {
@@ -141,11 +159,14 @@ impl Worker {
 
     fn receive(&mut self, buffers: &mut [Vec<u8>; BATCH]) {
         // Not for ever: what is to be sent waits meanwhile.
+        let (mut datagrams, mut octets) = (0, 0);
         for _ in 0..8 {
             let mut state = None;
             let shared = &self.shared;
             let result = self.outlet.socket.receive(buffers, |path, datagram, marked| {
                 let state = state.get_or_insert_with(|| shared.lock());
+                datagrams += 1;
+                octets += datagram.len();
                 if let Err(reason) = state.endpoint.handle(now(), path, datagram, marked) {
                     tracing::trace!(?path, reason = reason.name(), "dropped");
                 }
@@ -155,6 +176,7 @@ impl Worker {
                 break;
             }
         }
+        self.received = (now(), datagrams, octets);
     }
 
     /// Tells the application what has happened. Who waits is woken up only when the lock is free again.

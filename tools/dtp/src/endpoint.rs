@@ -113,6 +113,7 @@ impl Endpoint {
             changes: Changes::new().ok(),
             is_up: true,
             changed: None,
+            received: (now(), 0, 0),
         };
         std::thread::Builder::new().name("dtp".into()).spawn(move || worker.run())?;
         Ok(Self(Arc::new(Handle { shared })))
