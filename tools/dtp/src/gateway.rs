@@ -286,10 +286,14 @@ fn open(to: &str) -> io::Result<TcpStream> {
     result
 }
 
-/// Lets the peer see a broken connection, not one that has ended.
+/// Lets the peer see a broken connection, not one that has ended, and wakes up whoever reads or writes here.
 fn reset(tcp: &TcpStream) {
-    // Without it the peer sees the end of the stream: less telling, but no harm.
-    let _ = SockRef::from(tcp).set_linger(Some(Duration::ZERO));
+    // Undoing the connection sends RST and nothing before it, as shutdown would.
+    if rustix::net::connect_unspec(tcp).is_err() {
+        // Kernels before 6.7 refuse it while somebody waits. The peer may see the end of the stream first then.
+        let _ = SockRef::from(tcp).set_linger(Some(Duration::ZERO));
+        let _ = tcp.shutdown(Shutdown::Both);
+    }
 }
 
 /// Carries octets both ways until both have ended or one is broken.
@@ -305,7 +309,6 @@ fn carry(stream: &DtpStream, tcp: &TcpStream, counts: &Counts) {
             if ended.is_err() {
                 stream.abort(BROKEN);
                 reset(tcp);
-                let _ = tcp.shutdown(Shutdown::Both);
             }
             ended.is_ok()
         });
@@ -321,7 +324,6 @@ fn carry(stream: &DtpStream, tcp: &TcpStream, counts: &Counts) {
             Err(_) => {
                 stream.abort(BROKEN);
                 reset(tcp);
-                let _ = tcp.shutdown(Shutdown::Both);
                 false
             }
         };
